@@ -1,0 +1,33 @@
+# make demo    set everything up and train on built-in data
+# make test    set everything up and run every check
+# make setup   the virtual environment alone
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+# Spinning OpenMP threads slow a shared machine a hundredfold.
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: setup demo test check clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/atoll compare --data digits --partition random --clients 10 --rounds 60 \
+	  --set split.train=0.06 --set split.val=0.3 --set split.test=0.6
+
+test: check
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache runs

@@ -1,0 +1,37 @@
+"""Atoll: federated learning on graphs."""
+
+import os as _os
+
+# Spinning OpenMP threads slow a shared machine a hundredfold. Read once, when torch is loaded.
+_os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+if TYPE_CHECKING:
+    from atoll.api import run, resume
+    from atoll.cohort import Cohort
+    from atoll.errors import AtollError
+    from atoll.experiment.config import Experiment, Run
+    from atoll.experiment.result import Result
+    from atoll.graph import Graph
+
+_HOME = {
+    "AtollError": "atoll.errors",
+    "Cohort": "atoll.cohort",
+    "Experiment": "atoll.experiment.config",
+    "Graph": "atoll.graph",
+    "Result": "atoll.experiment.result",
+    "Run": "atoll.experiment.config",
+    "resume": "atoll.api",
+    "run": "atoll.api",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: ``import atoll`` and ``atoll --help`` stay quick."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'atoll' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

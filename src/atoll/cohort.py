@@ -1,0 +1,142 @@
+"""The data of K clients, packed so that one operation serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from atoll.graph import Features, Graph
+from atoll.ops.ragged import ragged_linear
+from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
+
+# Above this share of non-zeros a dense product is faster than a sparse one.
+_DENSE_ABOVE = 0.25
+
+SPLITS = ("train", "val", "test")
+
+
+class Cohort:
+    """K graphs side by side: rows ``ptr[k]:ptr[k + 1]`` belong to the client at position k.
+
+    ``clients`` are the parties' numbers in the federation, which key their randomness;
+    positions in a cohort mean nothing.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Graph],
+        clients: Sequence[int] | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if not graphs:
+            raise ValueError("a cohort has at least one client")
+        self.graphs = tuple(graphs)
+        self.clients = tuple(range(len(graphs)) if clients is None else clients)
+        self.dtype = dtype
+        self.k = len(self.graphs)
+        self.sizes = tuple(g.nodes for g in self.graphs)
+        self.features = self.graphs[0].features
+        self.classes = self.graphs[0].classes
+        self._packed: dict[str, Sparse | Tensor] = {}
+
+    def take(self, positions: Sequence[int]) -> Cohort:
+        graphs = [self.graphs[p] for p in positions]
+        return Cohort(graphs, [self.clients[p] for p in positions], self.dtype)
+
+    def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
+        return Cohort(graphs, self.clients, self.dtype)
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """The position of each node's client ``[N]``."""
+        return torch.repeat_interleave(torch.arange(self.k), torch.tensor(self.sizes))
+
+    @cached_property
+    def y(self) -> Tensor:
+        return self._nodes(lambda g: g.y)
+
+    @cached_property
+    def labelled(self) -> Tensor:
+        """How many nodes each client may train on ``[K]``."""
+        return torch.tensor([int(g.train.sum()) for g in self.graphs], dtype=torch.float64)
+
+    def rows(self, split: str) -> Tensor:
+        """The nodes of a split, as row numbers."""
+        key = f"rows:{split}"
+        if key not in self._packed:
+            mask = self._nodes(lambda g: np.asarray(getattr(g, split)))
+            self._packed[key] = mask.nonzero().flatten()
+        rows = self._packed[key]
+        assert isinstance(rows, Tensor)
+        return rows
+
+    def operator(self, name: str) -> Sparse:
+        """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
+        if name not in self._packed:
+            blocks = [_operator(g, name) for g in self.graphs]
+            symmetric = name == "gcn" and all(g.undirected for g in self.graphs)
+            self._packed[name] = Sparse(block_diagonal(blocks), self.dtype, symmetric)
+        matrix = self._packed[name]
+        assert isinstance(matrix, Sparse)
+        return matrix
+
+    @cached_property
+    def membership(self) -> Sparse:
+        """``[N, K]``, one where a node belongs to a client: spreads a row a client to its nodes."""
+        n = sum(self.sizes)
+        rows = (np.ones(n), self.batch.numpy(), np.arange(n + 1))
+        return Sparse(sparse.csr_array(rows, shape=(n, self.k)), self.dtype)
+
+    @cached_property
+    def edges(self) -> Tensor:
+        """All clients' edges ``[2, E]`` in the cohort's row numbers."""
+        shift = np.cumsum([0, *self.sizes[:-1]])
+        return torch.from_numpy(
+            np.concatenate([g.edges + s for g, s in zip(self.graphs, shift, strict=True)], axis=1)
+        )
+
+    def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
+        """Features times weights, ``[K, f, h] -> [N, h]``.
+
+        ``propagated`` names an operator P: the features are then ``P^hops X``, which is constant
+        while the graph is, so it is computed once and the first layer costs one product.
+        """
+        key = f"{propagated}^{hops}@x" if propagated else "x"
+        if key not in self._packed:
+            self._packed[key] = self._pack_features(propagated, hops, key)
+        packed = self._packed[key]
+        if isinstance(packed, Sparse):
+            return packed @ weight_K.flatten(0, 1)
+        return ragged_linear(packed, weight_K, self.sizes)
+
+    def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
+        """``h [N, c] + bias_K[client of the node]``."""
+        return h + (bias_K if self.k == 1 else self.membership @ bias_K)
+
+    def _pack_features(self, propagated: str, hops: int, key: str) -> Sparse | Tensor:
+        blocks = [g.cached(key, lambda g=g: _propagate(g, propagated, hops)) for g in self.graphs]
+        entries = sum(b.nnz if sparse.issparse(b) else b.size for b in blocks)
+        if entries <= _DENSE_ABOVE * sum(self.sizes) * self.features:
+            return Sparse(block_diagonal([sparse.csr_array(b) for b in blocks]), self.dtype)
+        dense = [b.toarray() if sparse.issparse(b) else b for b in blocks]
+        return torch.from_numpy(np.concatenate(dense)).to(self.dtype)
+
+    def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.concatenate([read(g) for g in self.graphs]))
+
+
+def _operator(graph: Graph, name: str) -> sparse.csr_array:
+    build = {"gcn": gcn_operator, "mean": mean_operator}[name]
+    return graph.cached(name, lambda: build(graph.adjacency))
+
+
+def _propagate(graph: Graph, propagated: str, hops: int) -> Features:
+    x: Features = graph.x
+    for _ in range(hops if propagated else 0):
+        x = _operator(graph, propagated) @ x
+    return x

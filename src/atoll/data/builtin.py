@@ -1,0 +1,58 @@
+"""Two real datasets that come with scikit-learn: nothing has to be downloaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from atoll.data.base import Dataset, datasets
+from atoll.errors import AtollError
+from atoll.graph import Graph, make_graph
+
+
+@datasets.register("digits")
+@dataclass(frozen=True, kw_only=True)
+class Digits(Dataset):
+    """1,797 handwritten digits, joined to their nearest neighbours; 10 classes, built in.
+
+    Features are the 64 pixels scaled to [0, 1]. An edge joins two digits if either is among the
+    other's ``neighbours`` nearest by pixels.
+    """
+
+    neighbours: int = 8
+
+    def load(self) -> Graph:
+        from sklearn.datasets import load_digits
+
+        pixels, digit = load_digits(return_X_y=True)
+        return nearest_neighbour_graph(pixels / 16.0, digit, self.neighbours, "digits")
+
+
+@datasets.register("patients")
+@dataclass(frozen=True, kw_only=True)
+class Patients(Dataset):
+    """569 breast-cancer patients, joined to the most similar; benign or malignant, built in.
+
+    Features are 30 measurements of cell nuclei (Wisconsin diagnostic data), standardised. An edge
+    joins two patients if either is among the other's ``neighbours`` most similar.
+    """
+
+    neighbours: int = 5
+
+    def load(self) -> Graph:
+        from sklearn.datasets import load_breast_cancer
+
+        measured, benign = load_breast_cancer(return_X_y=True)
+        scaled = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+        return nearest_neighbour_graph(scaled, benign, self.neighbours, "patients")
+
+
+def nearest_neighbour_graph(x: np.ndarray, y: np.ndarray, neighbours: int, name: str) -> Graph:
+    """Each node joined to its nearest by Euclidean distance."""
+    from sklearn.neighbors import kneighbors_graph
+
+    if not 1 <= neighbours < len(x):
+        raise AtollError(f"data.neighbours is {neighbours}; {name} allows 1 to {len(x) - 1}.")
+    nearest = kneighbors_graph(x, neighbours).tocoo()
+    return make_graph(x.astype(np.float32), np.stack([nearest.row, nearest.col]), y, name=name)

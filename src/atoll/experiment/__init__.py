@@ -1,0 +1,1 @@
+"""Experiments: what is run, how it is run, and what is kept of it."""

@@ -1,0 +1,126 @@
+"""Run directories: everything written atomically, everything read with suspicion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars
+import safetensors
+import tomli_w
+from safetensors.torch import load, save
+from torch import Tensor
+
+from atoll.errors import AtollError
+from atoll.federation.validation import log
+from atoll.tree import Tree, flatten, unflatten
+
+_KEPT = 2
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All of the content or none of it: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def write_toml(path: Path, table: Mapping[str, Any]) -> None:
+    write_atomically(path, tomli_w.dumps(table).encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def write_table(path: Path, table: polars.DataFrame) -> None:
+    partial = path.with_name(path.name + ".partial")
+    table.write_parquet(partial)
+    partial.replace(path)
+
+
+def read_parquet(path: Path) -> polars.DataFrame:
+    try:
+        return polars.read_parquet(path)
+    except (OSError, polars.exceptions.PolarsError) as problem:
+        raise damaged(path, problem) from problem
+
+
+def damaged(path: Path, problem: object) -> AtollError:
+    first = str(problem).strip().split("\n")[0]
+    return AtollError(
+        f"the run directory is damaged: '{path}' can't be read ({first}); start the run anew."
+    )
+
+
+def write_tree(path: Path, tree: Tree, facts: Mapping[str, Any]) -> None:
+    """Tensors and a few facts in one safetensors file that carries its own digest."""
+    plain = flatten(tree)
+    header = {"facts": json.dumps(dict(facts)), "digest": _digest(plain)}
+    write_atomically(path, save(plain, metadata=header))
+
+
+def read_tree(path: Path) -> tuple[Tree, dict[str, Any]]:
+    """The inverse of :func:`write_tree`. A torn or altered file is an error."""
+    try:
+        content = path.read_bytes()
+        size = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + size])["__metadata__"]
+        plain = load(content)
+        if _digest(plain) != header["digest"]:
+            raise ValueError("its digest does not match its content")
+        return unflatten(plain), json.loads(header["facts"])
+    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as problem:
+        raise damaged(path, problem) from problem
+
+
+def _digest(plain: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(plain):
+        total.update(f"{name} {plain[name].dtype} {list(plain[name].shape)}".encode())
+        total.update(plain[name].numpy().tobytes())
+    return total.hexdigest()
+
+
+def save_checkpoint(run_dir: Path, round: int, server: Tree, clients: Tree) -> None:
+    """The state after a round; the one before is kept in case this file is ever torn."""
+    folder = run_dir / "checkpoints"
+    write_tree(folder / f"round-{round:06d}.safetensors", joined(server, clients), {"round": round})
+    for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
+        old.unlink()
+
+
+def load_checkpoint(run_dir: Path) -> tuple[int, Tree, Tree] | None:
+    """The newest state that can be read, or None if there never was one."""
+    problem: AtollError | None = None
+    for path in sorted((run_dir / "checkpoints").glob("round-*.safetensors"), reverse=True):
+        try:
+            tree, facts = read_tree(path)
+        except AtollError as torn:
+            log.warning("%s is damaged; trying the one before.", path.name)
+            problem = torn
+            continue
+        return int(facts["round"]), _side(tree, "server"), _side(tree, "clients")
+    if problem is not None:
+        raise problem
+    return None
+
+
+def joined(server: Tree, clients: Tree) -> Tree:
+    """Both sides' states as one tree."""
+    return {f"server/{name}": leaf for name, leaf in server.items()} | {
+        f"clients/{name}": leaf for name, leaf in clients.items()
+    }
+
+
+def _side(tree: Tree, side: str) -> Tree:
+    start = side + "/"
+    return {name[len(start) :]: leaf for name, leaf in tree.items() if name.startswith(start)}

@@ -1,0 +1,209 @@
+"""From names and plain values to typed objects, and back."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from atoll.data.base import Dataset, datasets
+from atoll.data.split import Split
+from atoll.errors import AtollError, unknown
+from atoll.methods.base import Method, methods
+from atoll.models.base import models
+from atoll.ops.optimize import optimizers
+from atoll.partition.base import Partition, partitions
+from atoll.registry import Registry
+
+DEFAULT_METHOD = "fed-avg"
+_REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
+    "data": (datasets, "digits"),
+    "partition": (partitions, "metis"),
+    "model": (models, "gcn"),
+    "optimizer": (optimizers, "adam"),
+    "method": (methods, DEFAULT_METHOD),
+}
+SECTIONS = ("data", "split", "partition", "model", "optimizer", "method", "run")
+
+Table = dict[str, dict[str, Any]]
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How an experiment is run: its length, its seed, and what it may use of the machine."""
+
+    rounds: int = 100
+    seed: int = 0
+    chunk: int = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: int = 0
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise AtollError(f"run.rounds is {self.rounds}; there must be at least 1.")
+        for name in ("seed", "chunk", "threads", "checkpoint_seconds"):
+            if getattr(self, name) < 0:
+                raise AtollError(f"run.{name} is {getattr(self, name)}; it can't be negative.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Everything that determines a result. The method carries its model and optimizer."""
+
+    data: Dataset
+    partition: Partition
+    method: Method
+    split: Split = field(default_factory=Split)
+    run: Run = field(default_factory=Run)
+
+
+def read_table(path: Path) -> Table:
+    """A TOML file's sections."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise AtollError(f"there is no file '{path}'; check the path.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
+        raise AtollError(f"'{path}' can't be read as TOML ({problem}).") from problem
+
+
+def setting(text: str) -> tuple[str, str, Any]:
+    """``method.mu=0.1`` as (section, key, value); values are written as in TOML, or bare text."""
+    path, equals, value = text.partition("=")
+    section, dot, key = path.strip().partition(".")
+    if not (equals and dot and key):
+        raise AtollError(f"'{text}' is no setting; write it as section.key=value.")
+    try:
+        return section, key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return section, key, value.strip()
+
+
+def merged(*tables: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Sections laid over each other; later ones win. A new name drops the old one's options."""
+    result: Table = {}
+    for table in tables:
+        for section, values in table.items():
+            if not isinstance(values, Mapping):
+                raise AtollError(
+                    f"'{section}' stands alone in the config; put it into a section, e.g. "
+                    f"[run] {section} = ..."
+                )
+            old = result.get(section, {})
+            changed = "name" in values and "name" in old and values["name"] != old["name"]
+            result[section] = ({} if changed else old) | dict(values)
+    return result
+
+
+def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
+    """The typed experiment a table describes. Unknown names and keys are errors."""
+    for section in table:
+        if section not in SECTIONS:
+            raise unknown("config section", section, SECTIONS)
+
+    def component(section: str, **given: Any) -> Any:
+        registry, default = _REGISTRIES[section]
+        values = dict(table.get(section, {}))
+        cls = registry[_text(section, values.pop("name", default))]
+        return build(cls, section, values, given)
+
+    return Experiment(
+        data=component("data"),
+        split=build(Split, "split", table.get("split", {})),
+        partition=component("partition"),
+        method=component("method", model=component("model"), optimizer=component("optimizer")),
+        run=build(Run, "run", table.get("run", {})),
+    )
+
+
+def describe(experiment: Experiment) -> Table:
+    """The inverse of :func:`resolve`, with every default spelled out."""
+    method = experiment.method
+    parts = {
+        "data": experiment.data,
+        "split": experiment.split,
+        "partition": experiment.partition,
+        "model": method.model,
+        "optimizer": method.optimizer,
+        "method": method,
+        "run": experiment.run,
+    }
+    return {section: _plain(part) for section, part in parts.items()}
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    name = getattr(type(part), "registered_name", None)
+    values = {} if name is None else {"name": name}
+    for f in fields(part):
+        value = getattr(part, f.name)
+        if f.name in ("model", "optimizer"):
+            continue
+        values[f.name] = address(value) if callable(value) else value
+    return values
+
+
+def address(function: Callable[..., Any]) -> str:
+    """Where a function can be imported from; functions without a name of their own say so."""
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def build(
+    cls: type[C], section: str, values: Mapping[str, Any], given: Mapping[str, Any] | None = None
+) -> C:
+    """An instance of a dataclass from plain values, each checked against its field's type."""
+    given = given or {}
+    hints = get_type_hints(cls)
+    known = [f.name for f in fields(cls) if f.name not in given]  # type: ignore[arg-type]
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise unknown("config key", f"{section}.{key}", [f"{section}.{k}" for k in known])
+        checked[key] = _checked(f"{section}.{key}", value, hints[key])
+    return cls(**checked, **given)
+
+
+def _checked(where: str, value: Any, hint: Any) -> Any:
+    origin = get_origin(hint)
+    if origin is Literal:
+        if value not in get_args(hint):
+            raise unknown(f"value of {where}:", str(value), [str(v) for v in get_args(hint)])
+        return value
+    if origin in (Union, UnionType):
+        for option in get_args(hint):
+            try:
+                return _checked(where, value, option)
+            except AtollError:
+                continue
+        raise _wrong(where, value, hint)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise _wrong(where, value, hint)
+        return tuple(_checked(where, v, get_args(hint)[0]) for v in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Any or (isinstance(hint, type) and _exactly(value, hint)):
+        return value
+    if not isinstance(hint, type) and callable(value):
+        return value
+    raise _wrong(where, value, hint)
+
+
+def _exactly(value: Any, hint: type) -> bool:
+    return isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool)
+
+
+def _wrong(where: str, value: Any, hint: Any) -> AtollError:
+    wanted = hint.__name__ if isinstance(hint, type) else str(hint)
+    return AtollError(f"{where} is {value!r}, a {type(value).__name__}; it must be {wanted}.")
+
+
+def _text(section: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise _wrong(f"{section}.name", name, str)
+    return name

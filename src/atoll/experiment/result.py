@@ -1,0 +1,189 @@
+"""What a run leaves behind: an object for Python, a directory for everybody else."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import torch
+
+from atoll.errors import AtollError
+from atoll.experiment.checkpoint import (
+    damaged,
+    joined,
+    read_parquet,
+    read_tree,
+    write_json,
+    write_table,
+    write_toml,
+    write_tree,
+)
+from atoll.experiment.config import Experiment, describe
+from atoll.experiment.history import History
+from atoll.federation.inprocess import InProcess
+from atoll.federation.ledger import Ledger
+from atoll.graph import Graph
+from atoll.tree import Tree, kind
+
+_VERSIONED = ("torch", "numpy", "scipy", "pymetis", "safetensors", "polars")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run. Accuracies are fractions; the test figure is that of ``best_round``."""
+
+    experiment: Experiment
+    test_accuracy: float
+    val_accuracy: float
+    best_round: int
+    per_client: list[dict[str, Any]]
+    seconds_per_round: float
+    bytes_up: int
+    bytes_down: int
+    rejected_replies: int
+    run_dir: Path
+    history: polars.DataFrame
+    parameters: Tree
+
+    def summary(self) -> dict[str, Any]:
+        """The plain facts, ready for JSON."""
+        e = self.experiment
+        return {
+            "method": e.method.registered_name,
+            "data": e.data.registered_name,
+            "partition": e.partition.registered_name,
+            "model": e.method.model.registered_name,
+            "clients": e.partition.clients,
+            "rounds": e.run.rounds,
+            "seed": e.run.seed,
+            "test_accuracy": self.test_accuracy,
+            "val_accuracy": self.val_accuracy,
+            "best_round": self.best_round,
+            "per_client": self.per_client,
+            "seconds_per_round": self.seconds_per_round,
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "rejected_replies": self.rejected_replies,
+            "run_dir": str(self.run_dir),
+        }
+
+    def spread(self) -> float:
+        """Standard deviation of the test accuracy over clients."""
+        known = [c["test_accuracy"] for c in self.per_client if c["test_accuracy"] is not None]
+        return float(np.std(known)) if known else float("nan")
+
+
+def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
+    """An empty directory: the one asked for, or a fresh one under ``runs/``."""
+    if out is None:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        stem = f"{stamp}-{experiment.method.registered_name}-{experiment.data.registered_name}"
+        names = (f"{stem}-{n}" if n else stem for n in range(10_000))
+        out = next(path for path in map(Path("runs").joinpath, names) if not path.exists())
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise AtollError(
+            f"'{out}' exists and is not empty; choose another --out, or continue it with: atoll "
+            f"resume {out}"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise AtollError(f"'{out}' can't be made ({problem.strerror}); choose another --out.") from None
+    return out
+
+
+def store_setup(run_dir: Path, experiment: Experiment) -> None:
+    """What was asked for and what it ran on. Nothing here names the machine or its user."""
+    write_toml(run_dir / "config.toml", describe(experiment))
+    environment = {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "seed": experiment.run.seed,
+        "atoll": version("atoll"),
+        **{name: version(name) for name in _VERSIONED},
+    }
+    write_toml(run_dir / "environment.toml", environment)
+
+
+def store_tables(run_dir: Path, history: History, ledger: Ledger) -> None:
+    write_table(run_dir / "history.parquet", history.table())
+    write_table(run_dir / "rounds.parquet", polars.DataFrame(history.rounds))
+    write_table(run_dir / "ledger.parquet", ledger.table())
+
+
+def store_result(
+    run_dir: Path,
+    experiment: Experiment,
+    history: History,
+    fed: InProcess,
+    state: Tree,
+    parties: list[Graph],
+) -> Result:
+    """Write the final parameters and the summary, which marks the run as complete."""
+    models = {name: leaf for name, leaf in fed.host.state.items() if kind(name) == "model"}
+    parameters = joined(state, models)
+    write_tree(run_dir / "parameters.safetensors", parameters, {"round": experiment.run.rounds})
+    best = history.best()
+    result = Result(
+        experiment=experiment,
+        test_accuracy=best.mean("test_accuracy"),
+        val_accuracy=best.mean("val_accuracy"),
+        best_round=best.round,
+        per_client=[
+            {
+                "client": row["client"],
+                "test_accuracy": row["test_accuracy"],
+                "val_accuracy": row["val_accuracy"],
+                "nodes": parties[row["client"]].nodes,
+                "train_nodes": int(parties[row["client"]].train.sum()),
+            }
+            for row in best.scores.iter_rows(named=True)
+        ],
+        seconds_per_round=statistics.median(row["seconds"] for row in history.rounds),
+        bytes_up=sum(row["bytes_up"] for row in history.rounds),
+        bytes_down=sum(row["bytes_down"] for row in history.rounds),
+        rejected_replies=len(fed.rejections),
+        run_dir=run_dir,
+        history=history.table(),
+        parameters=parameters,
+    )
+    write_json(run_dir / "summary.json", result.summary())
+    for checkpoint in (run_dir / "checkpoints").glob("round-*.safetensors"):
+        checkpoint.unlink()
+    return result
+
+
+def is_complete(run_dir: Path) -> bool:
+    return (run_dir / "summary.json").is_file()
+
+
+def load_result(run_dir: Path, experiment: Experiment) -> Result:
+    """A complete run, read back from its directory."""
+    try:
+        summary = json.loads((run_dir / "summary.json").read_text())
+        facts = {
+            name: summary[name]
+            for name in (
+                "test_accuracy", "val_accuracy", "best_round", "per_client", "seconds_per_round",
+                "bytes_up", "bytes_down", "rejected_replies",
+            )
+        }  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise damaged(run_dir / "summary.json", problem) from problem
+    return Result(
+        experiment=experiment,
+        **facts,
+        run_dir=run_dir,
+        history=read_parquet(run_dir / "history.parquet"),
+        parameters=read_tree(run_dir / "parameters.safetensors")[0],
+    )

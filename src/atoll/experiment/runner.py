@@ -1,0 +1,180 @@
+"""The run loop: rounds, scores, checkpoints, and an orderly stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars
+import torch
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError, NoReplies
+from atoll.experiment.checkpoint import load_checkpoint, read_parquet, save_checkpoint
+from atoll.experiment.config import Experiment, read_table, resolve
+from atoll.experiment.history import History
+from atoll.experiment.result import (
+    Result,
+    is_complete,
+    load_result,
+    new_run_dir,
+    store_result,
+    store_setup,
+    store_tables,
+)
+from atoll.federation.host import Host
+from atoll.federation.inprocess import InProcess
+from atoll.graph import Graph
+from atoll.methods.base import Info
+from atoll.rng import server_stream
+from atoll.tree import Tree
+
+log = logging.getLogger("atoll")
+Progress = Callable[[int, float], None]
+
+
+class Interrupted(AtollError):
+    """The user stopped the run; its directory can be resumed."""
+
+
+def load_parties(experiment: Experiment) -> list[Graph]:
+    """Load, split and cut: one graph a client (the whole graph for a pooled method)."""
+    seed = experiment.run.seed
+    whole = experiment.split.apply(experiment.data.load(), server_stream(seed, 0, "split"))
+    if experiment.method.pooled:
+        parties = [whole]
+    else:
+        parties = experiment.partition.cut(whole, server_stream(seed, 0, "partition"))
+    for client, graph in enumerate(parties):
+        if not graph.train.any():
+            raise AtollError(
+                f"client {client} ({graph.nodes} nodes) is left with no training node; use fewer "
+                f"clients or a larger split.train."
+            )
+    return parties
+
+
+def simulate(experiment: Experiment, parties: list[Graph]) -> tuple[InProcess, Tree]:
+    """A federation of all clients in this process, and the server's first state."""
+    dtype = getattr(torch, experiment.run.dtype)
+    cohort = Cohort(parties, dtype=dtype)
+    host = Host(experiment.method, cohort, experiment.run.seed, experiment.run.chunk)
+    info = Info(len(parties), cohort.features, cohort.classes, dtype)
+    return InProcess(host), experiment.method.start(info, experiment.run.seed)
+
+
+def run_experiment(
+    experiment: Experiment, out: Path | None = None, progress: Progress | None = None
+) -> Result:
+    """Run an experiment from its first round and keep it in a run directory."""
+    parties = load_parties(experiment)
+    run_dir = new_run_dir(experiment, out)
+    store_setup(run_dir, experiment)
+    return _Loop(experiment, parties, run_dir, progress).run()
+
+
+def resume(run_dir: Path, progress: Progress | None = None) -> Result:
+    """Continue an interrupted run to the result it would have had."""
+    if not (run_dir / "config.toml").is_file():
+        raise AtollError(f"'{run_dir}' is no run directory: it has no config.toml.")
+    experiment = resolve(read_table(run_dir / "config.toml"))
+    if is_complete(run_dir):
+        return load_result(run_dir, experiment)
+    loop = _Loop(experiment, load_parties(experiment), run_dir, progress)
+    checkpoint = load_checkpoint(run_dir)
+    if checkpoint is not None:
+        loop.restore(*checkpoint)
+    return loop.run()
+
+
+@dataclass
+class _Loop:
+    experiment: Experiment
+    parties: list[Graph]
+    run_dir: Path
+    progress: Progress | None
+
+    def __post_init__(self) -> None:
+        if self.experiment.run.threads:
+            torch.set_num_threads(self.experiment.run.threads)
+        self.fed, self.state = simulate(self.experiment, self.parties)
+        self.history = History()
+        self.done = 0
+
+    def restore(self, round: int, server: Tree, clients: Tree) -> None:
+        self.state, self.fed.host.state, self.done = server, clients, round
+        until = polars.col("round") <= round
+        self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
+        rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until)
+        self.history.rounds = rounds.to_dicts()
+        self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
+        if len(self.history.rounds) != round:
+            raise AtollError(
+                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before its "
+                f"checkpoint; start the run anew."
+            )
+
+    def run(self) -> Result:
+        saved = time.monotonic()
+        with _orderly_interrupt() as interrupted:
+            while self.done < self.experiment.run.rounds:
+                self._round(self.done + 1)
+                if interrupted():
+                    self._save()
+                    raise Interrupted(
+                        f"interrupted after round {self.done}; continue with: atoll resume {self.run_dir}"
+                    )
+                if time.monotonic() - saved > self.experiment.run.checkpoint_seconds:
+                    self._save()
+                    saved = time.monotonic()
+        store_tables(self.run_dir, self.history, self.fed.ledger)
+        return store_result(
+            self.run_dir, self.experiment, self.history, self.fed, self.state, self.parties
+        )
+
+    def _round(self, r: int) -> None:
+        started = time.perf_counter()
+        entries = len(self.fed.ledger.entries)
+        self.fed.begin(r)
+        try:
+            self.state = self.experiment.method.round(self.fed, self.state, r)
+        except NoReplies as problem:
+            log.warning("round %d changes nothing: %s", r, problem)
+        replies = self.experiment.method.measure(self.fed, self.state)
+        seconds = time.perf_counter() - started
+        up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
+        val = self.history.add(r, replies, seconds, up, down)
+        self.done = r
+        if self.progress is not None:
+            self.progress(r, val)
+
+    def _save(self) -> None:
+        store_tables(self.run_dir, self.history, self.fed.ledger)
+        save_checkpoint(self.run_dir, self.done, self.state, self.fed.host.state)
+
+
+@contextmanager
+def _orderly_interrupt() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C lets the round finish; a second one stops at once."""
+    pressed = False
+
+    def on_interrupt(*_: object) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

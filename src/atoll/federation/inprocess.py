@@ -1,0 +1,19 @@
+"""The engine of simulations: server and clients in one process, nothing copied on the way."""
+
+from collections.abc import Iterator
+
+from atoll.federation.host import Host
+from atoll.federation.protocol import Call, Federation
+from atoll.federation.validation import Batch
+from atoll.tree import Tree
+
+
+class InProcess(Federation):
+    """Every client in one host: the whole cohort at once, or in its chunks."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host.cohort.clients, host.seed)
+        self.host = host
+
+    def deliver(self, call: Call, to: tuple[int, ...], each: Tree) -> Iterator[Batch]:
+        return self.host.perform(call, to, each)

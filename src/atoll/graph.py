@@ -1,0 +1,178 @@
+"""One party's private subgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from atoll.errors import AtollError
+
+Features: TypeAlias = "np.ndarray | sparse.csr_array"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes with features, edges, labels, splits and entity ids.
+
+    Shapes: ``x [n, f]`` dense or CSR; ``edges [2, e]`` as (source, target), both directions of
+    an undirected edge; ``y [n]`` with -1 for unknown; ``train``, ``val``, ``test`` ``[n]``
+    boolean; ``ids [n]`` the keys by which parties recognise the same entity. Ids are private.
+    """
+
+    x: Features
+    edges: np.ndarray
+    y: np.ndarray
+    classes: int
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray
+    ids: np.ndarray
+    name: str = "graph"
+    _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n = self.nodes
+        for what in ("y", "train", "val", "test", "ids"):
+            if len(getattr(self, what)) != n:
+                raise AtollError(
+                    f"{self.name}: '{what}' has {len(getattr(self, what))} entries for {n} nodes; "
+                    f"give one per node."
+                )
+        values = self.x.data if sparse.issparse(self.x) else self.x
+        if not np.isfinite(values).all():
+            row, column = self._first_bad_feature()
+            raise AtollError(
+                f"{self.name}: feature {column} of node {row} (id {self.ids[row]}) is NaN or "
+                f"infinite; fill or drop it before loading."
+            )
+        if self.edges.shape[0] != 2 or (self.edges.size and not 0 <= self.edges.min() <= self.edges.max() < n):
+            raise AtollError(
+                f"{self.name}: edges must be two rows of node numbers from 0 to {n - 1}."
+            )
+        if n and not -1 <= self.y.min() <= self.y.max() < self.classes:
+            bad = int(np.flatnonzero((self.y < -1) | (self.y >= self.classes))[0])
+            raise AtollError(
+                f"{self.name}: node {bad} has label {self.y[bad]}, outside 0 to "
+                f"{self.classes - 1}; use -1 for an unknown label."
+            )
+        unlabelled = (self.train | self.val | self.test) & (self.y < 0)
+        if unlabelled.any():
+            raise AtollError(
+                f"{self.name}: node {int(np.flatnonzero(unlabelled)[0])} is in a split but has no "
+                f"label; leave unlabelled nodes out of the splits."
+            )
+
+    def _first_bad_feature(self) -> tuple[int, int]:
+        rows, columns = sparse.coo_array(self.x).coords if sparse.issparse(self.x) else (None, None)
+        if rows is None:
+            row, column = np.argwhere(~np.isfinite(self.x))[0]
+        else:
+            at = np.flatnonzero(~np.isfinite(sparse.coo_array(self.x).data))[0]
+            row, column = rows[at], columns[at]
+        return int(row), int(column)
+
+    @property
+    def nodes(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def features(self) -> int:
+        return int(self.x.shape[1])
+
+    @property
+    def adjacency(self) -> sparse.csr_array:
+        """``A[target, source] = 1``, duplicates merged."""
+
+        def build() -> sparse.csr_array:
+            ones = np.ones(self.edges.shape[1])
+            a = sparse.csr_array((ones, (self.edges[1], self.edges[0])), shape=(self.nodes,) * 2)
+            a.sum_duplicates()
+            a.data[:] = 1.0
+            return a
+
+        return self.cached("adjacency", build)
+
+    @property
+    def undirected(self) -> bool:
+        def check() -> bool:
+            return (self.adjacency != self.adjacency.T).nnz == 0
+
+        return self.cached("undirected", check)
+
+    def cached(self, key: str, build: Callable[[], T]) -> T:
+        """A graph never changes, so what is derived from it is computed once."""
+        if key not in self._cache:
+            self._cache[key] = build()
+        return self._cache[key]  # type: ignore[return-value]
+
+    def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
+        """The graph induced on some nodes, in the order given."""
+        place = np.full(self.nodes, -1, dtype=np.int64)
+        place[nodes] = np.arange(len(nodes))
+        edges = place[self.edges]
+        return replace(
+            self,
+            x=self.x[nodes],
+            edges=edges[:, (edges >= 0).all(axis=0)],
+            y=self.y[nodes],
+            train=self.train[nodes],
+            val=self.val[nodes],
+            test=self.test[nodes],
+            ids=self.ids[nodes],
+            name=name or self.name,
+        )
+
+
+def make_graph(
+    x: Features,
+    edges: np.ndarray,
+    y: np.ndarray,
+    *,
+    classes: int | None = None,
+    ids: np.ndarray | None = None,
+    name: str = "graph",
+) -> Graph:
+    """A graph without splits: edges made undirected, loops and duplicates dropped."""
+    n = x.shape[0]
+    nothing = np.zeros(n, dtype=bool)
+    return Graph(
+        x=x,
+        edges=undirected_edges(edges, n),
+        y=np.asarray(y, dtype=np.int64),
+        classes=int(y.max()) + 1 if classes is None else classes,
+        train=nothing,
+        val=nothing,
+        test=nothing,
+        ids=np.arange(n) if ids is None else ids,
+        name=name,
+    )
+
+
+def undirected_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
+    """Both directions of every edge once, without self-loops, sorted."""
+    source, target = np.concatenate([edges, edges[::-1]], axis=1).astype(np.int64)
+    keep = source != target
+    keys = np.unique(source[keep] * nodes + target[keep])
+    return np.stack([keys // nodes, keys % nodes])
+
+
+def largest_component(graph: Graph) -> Graph:
+    """The induced graph on the largest connected component."""
+    count, label = sparse.csgraph.connected_components(graph.adjacency, directed=False)
+    if count <= 1:
+        return graph
+    return graph.subgraph(np.flatnonzero(label == np.bincount(label).argmax()))
+
+
+def row_normalised(x: Features) -> Features:
+    """Each row divided by its sum; rows that sum to zero stay as they are."""
+    total = np.asarray(x.sum(axis=1), dtype=np.float64).reshape(-1)
+    scale = np.divide(1.0, total, out=np.ones_like(total), where=total != 0)
+    if sparse.issparse(x):
+        return sparse.csr_array(sparse.diags_array(scale) @ x).astype(x.dtype)
+    return (x * scale[:, None]).astype(x.dtype)

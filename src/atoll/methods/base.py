@@ -1,0 +1,161 @@
+"""What a method is: a server's round in plain Python, and steps that clients perform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cohort import SPLITS, Cohort
+from atoll.errors import AtollError
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.models.base import Model
+from atoll.models.gcn import GCN
+from atoll.ops.optimize import Adam, Optimizer, descend
+from atoll.ops.ragged import segment_mean, segment_sum
+from atoll.registry import Registry
+from atoll.rng import CohortRng, server_stream
+from atoll.tree import Leaf, Params, Tree, prefixed, spread, under
+
+methods: Registry[Method] = Registry("method", "atoll.methods")
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the server knows of the federation before it starts."""
+
+    clients: int
+    features: int
+    classes: int
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A federated method. Its fields are its hyper-parameters and nothing else."""
+
+    registered_name: ClassVar[str]
+    # Trains on the whole graph instead of the parties' pieces: possible in a simulation only.
+    pooled: ClassVar[bool] = False
+    # Kinds of tensors that may never leave a client.
+    private: ClassVar[frozenset[str]] = frozenset({"optimizer", "features", "labels", "edges"})
+
+    model: Model = field(default_factory=GCN)
+    optimizer: Optimizer = field(default_factory=Adam)
+    epochs: int = 1
+    keep_optimizer: bool = True
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise AtollError(f"method.epochs is {self.epochs}; a client needs at least 1 a round.")
+
+    def start(self, info: Info, seed: int) -> Tree:
+        """The server's first state."""
+        return {}
+
+    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        """The clients' first private state; every leaf has a leading K axis."""
+        return {}
+
+    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+        """One round of the server, numbered from 1. Returns its next state."""
+        raise NotImplementedError("abstract")
+
+    def measure(self, fed: Federation, state: Tree) -> Replies:
+        """Ask every client how well the model it would use now does on its own nodes."""
+        return fed.ask("evaluate", expect=blank_scores())
+
+    @client_step
+    def evaluate(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """Score the model sent along, or else the client's own."""
+        sent = under(shared, "model")
+        params_K = spread(sent, cohort.k) if sent else under(state, "model")
+        with torch.no_grad():
+            logits = self.model.apply(params_K, cohort)
+        return state, Reply(scores(logits, cohort))
+
+    def fit(
+        self, params_K: Params, cohort: Cohort, state: Mapping[str, Leaf], rng: CohortRng
+    ) -> tuple[Params, Tree]:
+        """Local training on the task's loss. Returns the parameters and the next state."""
+        optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}
+        params_K, optimizer_K, _ = descend(
+            params_K,
+            lambda p: self.model.nll(p, cohort, rng),
+            self.optimizer,
+            optimizer_K,
+            self.epochs,
+        )
+        return params_K, prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
+
+    def new_client(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        """A client's model and optimizer before the first round."""
+        model = initial_model(self.model, cohort.features, cohort.classes, cohort.dtype, rng.seed)
+        params_K = spread(model, cohort.k)
+        return prefixed("model", params_K) | prefixed("optimizer", self.optimizer.init(params_K))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone(Method):
+    """Training without communication, which ``local`` and ``centralized`` share."""
+
+    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        return self.new_client(cohort, rng)
+
+    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+        fed.ask("train", expect={})
+        return state
+
+    @client_step
+    def train(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        _, state = self.fit(under(state, "model"), cohort, state, rng)
+        return state, Reply({})
+
+
+def initial_model(
+    model: Model, features: int, classes: int, dtype: torch.dtype, seed: int
+) -> Params:
+    """The common initial model: it follows from the seed, so nobody has to send it."""
+    params = model.init(features, classes, server_stream(seed, 0, "initial model"))
+    return {name: p.to(dtype) for name, p in params.items()}
+
+
+def blank_scores() -> Tree:
+    """The shape of one client's scores, for checking replies."""
+    zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
+    return {"metric/accuracy": zeros, "metric/loss": zeros, "metric/nodes": zeros}
+
+
+def scores(logits: Tensor, cohort: Cohort) -> Tree:
+    """Accuracy, loss and size of each client's train, val and test nodes, ``[K, 3]`` each."""
+    right, loss, nodes = [], [], []
+    for split in SPLITS:
+        rows = cohort.rows(split)
+        y, client = cohort.y[rows], cohort.batch[rows]
+        z = logits[rows].double()
+        losses = torch.nn.functional.cross_entropy(z, y, reduction="none")
+        right.append(segment_mean((z.argmax(1) == y).double(), client, cohort.k))
+        loss.append(segment_mean(losses, client, cohort.k))
+        nodes.append(segment_sum(torch.ones_like(losses), client, cohort.k))
+    return {
+        "metric/accuracy": torch.stack(right, dim=1),
+        "metric/loss": torch.stack(loss, dim=1),
+        "metric/nodes": torch.stack(nodes, dim=1),
+    }
+
+
+def pick(fed: Federation, fraction: float, r: int) -> tuple[int, ...]:
+    """A random share of the clients, at least one, drawn anew each round."""
+    if fraction == 1.0:
+        return fed.clients
+    count = max(1, round(fraction * len(fed.clients)))
+    chosen = fed.rng("pick clients").choice(len(fed.clients), size=count, replace=False)
+    return tuple(fed.clients[i] for i in sorted(np.asarray(chosen).tolist()))

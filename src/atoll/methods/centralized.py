@@ -1,0 +1,18 @@
+"""The oracle: one model on the whole graph."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from atoll.methods.base import Alone, methods
+
+
+@methods.register("centralized")
+@dataclass(frozen=True, kw_only=True)
+class Centralized(Alone):
+    """One model on the whole graph, as if nobody had any secrets.
+
+    The oracle that federated methods are measured against: it sees every node and the edges that
+    the partition cut. It exists in a simulation only, where one process holds all the data.
+    """
+
+    pooled: ClassVar[bool] = True

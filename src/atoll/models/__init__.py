@@ -1,0 +1,5 @@
+"""Models: functions of stacked parameters over a cohort. One model a file."""
+
+from atoll.models.base import Model, models
+
+__all__ = ["Model", "models"]

@@ -1,0 +1,49 @@
+"""Predict then propagate."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.models.base import Model, check_hidden, models
+from atoll.models.mlp import apply_two_layers, two_layers
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+
+@models.register("appnp")
+@dataclass(frozen=True, kw_only=True)
+class APPNP(Model):
+    """An MLP whose predictions spread by personalised PageRank (Gasteiger et al., 2019).
+
+    ``Z0 = MLP(X)``, then ``hops`` times ``Z <- (1 - alpha) P Z + alpha Z0``.
+    Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
+    """
+
+    hidden: int = 64
+    dropout: float = 0.5
+    hops: int = 10
+    alpha: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_hidden("appnp", self.hidden, self.dropout)
+        if self.hops < 1 or not 0 <= self.alpha <= 1:
+            raise AtollError(
+                f"model.hops is {self.hops} and model.alpha {self.alpha}; appnp needs at least one "
+                f"hop and alpha from 0 to 1."
+            )
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        return two_layers(features, self.hidden, classes, rng)
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        start = apply_two_layers(params_K, cohort, self.dropout, rng)
+        z = start
+        for _ in range(self.hops):
+            z = (1 - self.alpha) * (cohort.operator("gcn") @ z) + self.alpha * start
+        return z

@@ -1,0 +1,67 @@
+"""What a model is: how to make its parameters, and how to apply K of them to K graphs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.ops.ragged import segment_mean
+from atoll.registry import Registry
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+models: Registry[Model] = Registry("model", "atoll.models")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(ABC):
+    """A functional model. Its fields are its hyper-parameters; it holds no weights."""
+
+    registered_name: ClassVar[str]
+
+    @abstractmethod
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        """One model's parameters, in float64; the federation casts them to its own type."""
+
+    @abstractmethod
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
+
+    def nll(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        """Each client's mean cross-entropy over its training nodes ``[K]``."""
+        rows = cohort.rows("train")
+        logits = self.apply(params_K, cohort, rng)[rows]
+        losses = cross_entropy(logits, cohort.y[rows], reduction="none")
+        return segment_mean(losses, cohort.batch[rows], cohort.k)
+
+
+def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
+    """Uniform with the variance of Glorot and Bengio (2010), ``[inputs, outputs]``."""
+    bound = (6.0 / (inputs + outputs)) ** 0.5
+    return torch.from_numpy(rng.uniform(-bound, bound, (inputs, outputs)))
+
+
+def fan_in(rng: np.random.Generator, inputs: int, *shape: int) -> Tensor:
+    """Uniform within ``1 / sqrt(inputs)``: what ``torch.nn.Linear`` starts from."""
+    bound = inputs**-0.5
+    return torch.from_numpy(rng.uniform(-bound, bound, shape))
+
+
+def check_hidden(model: str, hidden: int, dropout: float) -> None:
+    if hidden < 1:
+        raise AtollError(f"model.hidden is {hidden}; {model} needs at least 1.")
+    if not 0 <= dropout < 1:
+        raise AtollError(f"model.dropout is {dropout}; it must be at least 0 and below 1.")

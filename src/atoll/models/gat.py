@@ -1,0 +1,78 @@
+"""Graph attention network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import elu, leaky_relu
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.models.base import Model, check_hidden, glorot, models
+from atoll.ops.dropout import dropout
+from atoll.ops.ragged import ragged_linear, segment_softmax, segment_sum
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+_NEGATIVE_SLOPE = 0.2
+
+
+@models.register("gat")
+@dataclass(frozen=True, kw_only=True)
+class GAT(Model):
+    """Two attention layers (Velickovic et al., 2018): several heads, then one.
+
+    ``e_ij = leakyrelu(a_s . W h_j + a_t . W h_i)``, softmax over the neighbours j of i and i
+    itself, weighted sum of ``W h_j``; heads concatenated, elu between the layers. Dropout follows
+    the hidden layer (attention coefficients are not dropped).
+
+    Shapes: ``gat1.weight [f, heads * hidden]``, ``gat1.source, gat1.target [heads, hidden]``,
+    ``gat2.weight [heads * hidden, classes]``.
+    """
+
+    hidden: int = 8
+    heads: int = 8
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_hidden("gat", self.hidden, self.dropout)
+        if self.heads < 1:
+            raise AtollError(f"model.heads is {self.heads}; gat needs at least 1.")
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        width = self.heads * self.hidden
+        return {
+            "gat1.weight": glorot(rng, features, width),
+            "gat1.source": glorot(rng, self.heads, self.hidden),
+            "gat1.target": glorot(rng, self.heads, self.hidden),
+            "gat1.bias": torch.zeros(width, dtype=torch.float64),
+            "gat2.weight": glorot(rng, width, classes),
+            "gat2.source": glorot(rng, 1, classes),
+            "gat2.target": glorot(rng, 1, classes),
+            "gat2.bias": torch.zeros(classes, dtype=torch.float64),
+        }
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        p = params_K
+        h = attend(cohort.linear(p["gat1.weight"]), p["gat1.source"], p["gat1.target"], cohort)
+        h = dropout(elu(cohort.add_bias(h, p["gat1.bias"])), self.dropout, rng, cohort.sizes)
+        h = ragged_linear(h, p["gat2.weight"], cohort.sizes)
+        h = attend(h, p["gat2.source"], p["gat2.target"], cohort)
+        return cohort.add_bias(h, p["gat2.bias"])
+
+
+def attend(h: Tensor, source_K: Tensor, target_K: Tensor, cohort: Cohort) -> Tensor:
+    """Attention over neighbours and self, ``h [N, heads * d] -> [N, heads * d]``."""
+    n, heads = h.shape[0], source_K.shape[1]
+    by_head = h.view(n, heads, -1)
+    sending = (by_head * source_K[cohort.batch]).sum(-1)
+    receiving = (by_head * target_K[cohort.batch]).sum(-1)
+    loops = torch.arange(n).expand(2, n)
+    j, i = torch.cat([cohort.edges, loops], dim=1)
+    scores = leaky_relu(sending[j] + receiving[i], _NEGATIVE_SLOPE)
+    weights = segment_softmax(scores, i, n)
+    return segment_sum(by_head[j] * weights[:, :, None], i, n).flatten(1)

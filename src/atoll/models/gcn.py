@@ -1,0 +1,64 @@
+"""Graph convolutional network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.models.base import Model, check_hidden, fan_in, glorot, models
+from atoll.ops.dropout import dropout
+from atoll.ops.ragged import ragged_linear
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+
+@models.register("gcn")
+@dataclass(frozen=True, kw_only=True)
+class GCN(Model):
+    """Two graph convolutions (Kipf and Welling, 2017), with or without a linear classifier on top.
+
+    ``P = D^-1/2 (A + I) D^-1/2``; with ``head="linear"`` (the form FED-PUB uses, the default)
+    ``relu(P relu(P X W1 + b1) W2 + b2) W3 + b3``; with ``head="graph"`` (the original)
+    ``P relu(P X W1 + b1) W2 + b2``. Dropout follows each hidden layer.
+
+    Shapes: ``conv1.weight [f, hidden]``, ``conv2.weight [hidden, hidden or classes]``,
+    ``classifier.weight [hidden, classes]``.
+    """
+
+    hidden: int = 128
+    dropout: float = 0.5
+    head: Literal["linear", "graph"] = "linear"
+
+    def __post_init__(self) -> None:
+        check_hidden("gcn", self.hidden, self.dropout)
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        second = self.hidden if self.head == "linear" else classes
+        params = {
+            "conv1.weight": glorot(rng, features, self.hidden),
+            "conv1.bias": torch.zeros(self.hidden, dtype=torch.float64),
+            "conv2.weight": glorot(rng, self.hidden, second),
+            "conv2.bias": torch.zeros(second, dtype=torch.float64),
+        }
+        if self.head == "linear":
+            params["classifier.weight"] = fan_in(rng, self.hidden, self.hidden, classes)
+            params["classifier.bias"] = fan_in(rng, self.hidden, classes)
+        return params
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        p = params_K
+        h = cohort.add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p["conv1.bias"])
+        h = dropout(h.relu(), self.dropout, rng, cohort.sizes)
+        h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
+        h = cohort.add_bias(h, p["conv2.bias"])
+        if self.head == "graph":
+            return h
+        h = dropout(h.relu(), self.dropout, rng, cohort.sizes)
+        h = ragged_linear(h, p["classifier.weight"], cohort.sizes)
+        return cohort.add_bias(h, p["classifier.bias"])

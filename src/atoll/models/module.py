@@ -1,0 +1,96 @@
+"""Any torch module with ``forward(x, edge_index)``, run client by client."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.graph import Graph
+from atoll.models.base import Model, models
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+Factory = Callable[[int, int], nn.Module]
+
+
+@models.register("module")
+@dataclass(frozen=True, kw_only=True)
+class Module(Model):
+    """Any torch.nn.Module with forward(x, edge_index), such as a PyG model, client by client.
+
+    ``factory`` takes (features, classes) and returns the module: a callable, or in a config file
+    its address as ``"package.module:name"``. The module is used unchanged, once a client; it is
+    slower than the stacked models but admits any architecture. Modules that keep state between
+    calls (batch-norm statistics, PyG's ``cached=True``) would carry one client's data into the
+    next client's result and are refused.
+    """
+
+    factory: Factory | str = ""
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(rng.integers(2**62)))
+            module = self._build(features, classes)
+        return {name: p.detach().double() for name, p in module.named_parameters()}
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        # The module's own weights are never used: functional_call replaces them all.
+        with torch.random.fork_rng(devices=[]):
+            module = self._build(cohort.features, cohort.classes).train(rng is not None)
+        scores = []
+        for position, graph in enumerate(cohort.graphs):
+            own = {name: p[position] for name, p in params_K.items()}
+            inputs = _inputs(graph, cohort.dtype)
+            with torch.random.fork_rng(devices=[]):
+                if rng is not None:
+                    torch.manual_seed(int(rng.streams[position].integers(2**62)))
+                scores.append(functional_call(module, own, inputs))
+        return torch.cat(scores)
+
+    def _build(self, features: int, classes: int) -> nn.Module:
+        module = _resolve(self.factory)(features, classes)
+        if not isinstance(module, nn.Module):
+            raise AtollError(
+                f"model.factory returned a {type(module).__name__}; it must return a "
+                f"torch.nn.Module for (features, classes)."
+            )
+        buffers = [name for name, _ in module.named_buffers()]
+        cached = [n for n, part in module.named_modules() if getattr(part, "cached", False) is True]
+        if buffers or cached:
+            raise AtollError(
+                f"model.factory's module keeps state between calls ({(buffers + cached)[0]}), which "
+                f"would leak between clients; use layers without running statistics and "
+                f"cached=False."
+            )
+        return module
+
+
+def _inputs(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def build() -> tuple[Tensor, Tensor]:
+        x = graph.x.toarray() if sparse.issparse(graph.x) else graph.x
+        return torch.from_numpy(x).to(dtype), torch.from_numpy(graph.edges)
+
+    return graph.cached(f"torch inputs {dtype}", build)
+
+
+def _resolve(factory: Factory | str) -> Factory:
+    if callable(factory):
+        return factory
+    where, _, name = factory.partition(":")
+    try:
+        found: Factory = getattr(importlib.import_module(where), name)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise AtollError(
+            f"model.factory '{factory}' can't be imported ({problem}); give it as "
+            f"'package.module:name'."
+        ) from problem
+    return found

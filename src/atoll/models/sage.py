@@ -1,0 +1,50 @@
+"""GraphSAGE with the mean aggregator."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.models.base import Model, check_hidden, fan_in, models
+from atoll.ops.dropout import dropout
+from atoll.ops.ragged import ragged_linear
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+
+@models.register("sage")
+@dataclass(frozen=True, kw_only=True)
+class SAGE(Model):
+    """Two GraphSAGE layers with mean aggregation (Hamilton et al., 2017).
+
+    Each layer is ``M H Wn + b + H Ws`` with M the mean over neighbours; relu and dropout between.
+    Shapes: ``sage1.neighbour, sage1.self [f, hidden]``, ``sage2.* [hidden, classes]``.
+    """
+
+    hidden: int = 128
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_hidden("sage", self.hidden, self.dropout)
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        return {
+            "sage1.neighbour": fan_in(rng, features, features, self.hidden),
+            "sage1.bias": fan_in(rng, features, self.hidden),
+            "sage1.self": fan_in(rng, features, features, self.hidden),
+            "sage2.neighbour": fan_in(rng, self.hidden, self.hidden, classes),
+            "sage2.bias": fan_in(rng, self.hidden, classes),
+            "sage2.self": fan_in(rng, self.hidden, self.hidden, classes),
+        }
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        p = params_K
+        h = cohort.linear(p["sage1.neighbour"], propagated="mean") + cohort.linear(p["sage1.self"])
+        h = dropout(cohort.add_bias(h, p["sage1.bias"]).relu(), self.dropout, rng, cohort.sizes)
+        neighbours = ragged_linear(h, p["sage2.neighbour"], cohort.sizes)
+        own = ragged_linear(h, p["sage2.self"], cohort.sizes)
+        return cohort.add_bias(cohort.operator("mean") @ neighbours + own, p["sage2.bias"])

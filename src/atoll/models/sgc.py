@@ -1,0 +1,40 @@
+"""Simplified graph convolution."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.models.base import Model, fan_in, models
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+
+@models.register("sgc")
+@dataclass(frozen=True, kw_only=True)
+class SGC(Model):
+    """Logistic regression on propagated features (Wu et al., 2019): ``P^hops X W + b``.
+
+    ``P^hops X`` is computed once. Shapes: ``weight [f, classes]``, ``bias [classes]``.
+    """
+
+    hops: int = 2
+
+    def __post_init__(self) -> None:
+        if self.hops < 1:
+            raise AtollError(f"model.hops is {self.hops}; sgc needs at least 1.")
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        return {
+            "weight": fan_in(rng, features, features, classes),
+            "bias": fan_in(rng, features, classes),
+        }
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        scores = cohort.linear(params_K["weight"], propagated="gcn", hops=self.hops)
+        return cohort.add_bias(scores, params_K["bias"])

@@ -1,0 +1,39 @@
+"""Operations on the rows of K clients of different sizes, each with weights of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
+    """``h [N, in]``, ``weight_K [K, in, out] -> [N, out]``: client k's rows times ``weight_K[k]``."""
+    k = weight_K.shape[0]
+    if k == 1:
+        return h @ weight_K[0]
+    if min(sizes) == max(sizes):
+        return torch.bmm(h.view(k, sizes[0], -1), weight_K).flatten(0, 1)
+    products = [rows @ w for rows, w in zip(h.split(list(sizes)), weight_K.unbind(), strict=True)]
+    return torch.cat(products)
+
+
+def segment_sum(values: Tensor, segment: Tensor, k: int) -> Tensor:
+    """Sum of the entries (or rows) of each segment, ``[T, ...] -> [k, ...]``."""
+    return values.new_zeros((k, *values.shape[1:])).index_add(0, segment, values)
+
+
+def segment_mean(values: Tensor, segment: Tensor, k: int) -> Tensor:
+    """Mean over each segment ``[T] -> [k]``; zero for an empty one."""
+    size = torch.bincount(segment, minlength=k).clamp(min=1)
+    return segment_sum(values, segment, k) / size
+
+
+def segment_softmax(scores: Tensor, segment: Tensor, k: int) -> Tensor:
+    """Softmax within each segment, for every column: ``[E, heads] -> [E, heads]``."""
+    index = segment[:, None].expand_as(scores)
+    top = scores.new_full((k, scores.shape[1]), -torch.inf)
+    top = top.scatter_reduce(0, index, scores.detach(), "amax", include_self=True)
+    weights = (scores - top[segment]).exp()
+    return weights / segment_sum(weights, segment, k)[segment]

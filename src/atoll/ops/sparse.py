@@ -1,0 +1,95 @@
+"""Constant sparse matrices with a fast, twice-differentiable product."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+
+class Sparse:
+    """A constant CSR matrix that knows its transpose.
+
+    Indices are 32-bit: that is MKL's width, and 64-bit ones are converted at every call. The
+    transpose is stored rather than derived, which halves the cost of a backward pass.
+    """
+
+    def __init__(self, matrix: sparse.csr_array, dtype: torch.dtype, symmetric: bool = False) -> None:
+        matrix = sparse.csr_array(matrix)
+        self.shape = cast(tuple[int, int], matrix.shape)
+        self.symmetric = symmetric
+        self._scipy = matrix
+        self._dtype = dtype
+        self.csr = _torch_csr(matrix, dtype)
+
+    @cached_property
+    def t(self) -> Sparse:
+        if self.symmetric:
+            return self
+        transpose = Sparse(self._scipy.T.tocsr(), self._dtype)
+        transpose.t = self
+        return transpose
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
+        return cast(Tensor, _Product.apply(dense, self))
+
+
+class _Product(torch.autograd.Function):
+    """``A X``; its backward is the same product with ``A^T``, so any order of gradient works."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: Sparse) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.csr @ dense
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return ctx.matrix.t @ grad.contiguous(), None
+
+
+def _torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> Tensor:
+    if max(matrix.nnz, *matrix.shape) >= 2**31:
+        raise ValueError(f"a sparse matrix of shape {matrix.shape} exceeds 32-bit indices")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int32)),
+            torch.from_numpy(matrix.indices.astype(np.int32)),
+            torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
+            size=matrix.shape,
+            dtype=dtype,
+        )
+
+
+def block_diagonal(blocks: list[sparse.csr_array]) -> sparse.csr_array:
+    """CSR blocks along the diagonal, assembled without going through coordinates."""
+    if len(blocks) == 1:
+        return blocks[0]
+    column_shift = np.cumsum([0] + [b.shape[1] for b in blocks])
+    entry_shift = np.cumsum([0] + [b.nnz for b in blocks])
+    indices = np.concatenate([b.indices + s for b, s in zip(blocks, column_shift[:-1], strict=True)])
+    pointers = [b.indptr[1:] + s for b, s in zip(blocks, entry_shift[:-1], strict=True)]
+    return sparse.csr_array(
+        (np.concatenate([b.data for b in blocks]), indices, np.concatenate([[0], *pointers])),
+        shape=(sum(b.shape[0] for b in blocks), int(column_shift[-1])),
+    )
+
+
+def gcn_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """``D^-1/2 (A + I) D^-1/2`` with D the degrees of ``A + I`` (Kipf and Welling, 2017)."""
+    with_loops = adjacency + sparse.eye_array(adjacency.shape[0], format="csr")
+    scale = sparse.diags_array(1.0 / np.sqrt(with_loops.sum(axis=1)))
+    return sparse.csr_array(scale @ with_loops @ scale)
+
+
+def mean_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """``D^-1 A``: the mean over a node's neighbours, zero where it has none."""
+    degree = adjacency.sum(axis=1)
+    scale = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+    return sparse.csr_array(sparse.diags_array(scale) @ adjacency)

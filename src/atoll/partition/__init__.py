@@ -1,0 +1,5 @@
+"""Partitions: ways to cut one graph into parties. One scheme a file."""
+
+from atoll.partition.base import Partition, partitions
+
+__all__ = ["Partition", "partitions"]

@@ -1,0 +1,54 @@
+"""Self-discovering registries: a file dropped into a room is found, nothing else is edited."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+
+from typing import Generic, TypeVar
+
+from atoll.errors import unknown
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Named classes of one kind, found by importing every module of a package."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+        self._classes: dict[str, type[T]] = {}
+        self._discovered = False
+
+    def register(self, name: str) -> Callable[[type[T]], type[T]]:
+        def add(cls: type[T]) -> type[T]:
+            taken = self._classes.get(name)
+            if taken is not None and taken.__qualname__ != cls.__qualname__:
+                raise ValueError(f"two {self.kind}s are called '{name}': {taken} and {cls}")
+            self._classes[name] = cls
+            cls.registered_name = name  # type: ignore[attr-defined]
+            return cls
+
+        return add
+
+    def __getitem__(self, name: str) -> type[T]:
+        self._discover()
+        if name not in self._classes:
+            raise unknown(self.kind, name, self._classes)
+        return self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._discover()
+        return iter(sorted(self._classes))
+
+    def summaries(self) -> dict[str, str]:
+        """The first line of each class's docstring, by name."""
+        return {name: (self[name].__doc__ or "").strip().split("\n")[0] for name in self}
+
+    def _discover(self) -> None:
+        if self._discovered:
+            return
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+        self._discovered = True

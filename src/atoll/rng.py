@@ -1,0 +1,45 @@
+"""Randomness keyed by (seed, client, round, step), never by position or order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+
+_SERVER = -1
+
+
+def stream(seed: int, *key: int | str) -> np.random.Generator:
+    """An independent stream for a key: the same on every machine, for every order of calls."""
+    digest = blake2b(repr((seed, *key)).encode(), digest_size=16).digest()
+    words = np.frombuffer(digest, dtype="<u4")
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(words.tolist())))
+
+
+class CohortRng:
+    """The randomness of one step for K clients: one stream a client, and common ones.
+
+    ``streams[i]`` belongs to the client at position ``i`` and depends on the client alone, so
+    that a cohort draws the same numbers whole, in chunks or one by one.
+    """
+
+    def __init__(self, seed: int, clients: Sequence[int], round: int, step: str) -> None:
+        self.seed = seed
+        self.clients = tuple(clients)
+        self.round = round
+        self.step = step
+
+    @cached_property
+    def streams(self) -> list[np.random.Generator]:
+        return [stream(self.seed, client, self.round, self.step) for client in self.clients]
+
+    def common(self, name: str) -> np.random.Generator:
+        """A stream every party can make by itself from the seed alone: public coins."""
+        return stream(self.seed, _SERVER, 0, name)
+
+
+def server_stream(seed: int, round: int, name: str) -> np.random.Generator:
+    """The server's own randomness in a round."""
+    return stream(seed, _SERVER, round, name)
