@@ -5,15 +5,17 @@ import os as _os
 # Spinning OpenMP threads slow a shared machine a hundredfold. Read once, when torch is loaded.
 _os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from typing import TYPE_CHECKING, Any  # noqa: E402
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from atoll.api import run, resume
-    from atoll.cohort import Cohort
-    from atoll.errors import AtollError
-    from atoll.experiment.config import Experiment, Run
-    from atoll.experiment.result import Result
-    from atoll.graph import Graph
+    from atoll.api import resume as resume
+    from atoll.api import run as run
+    from atoll.cohort import Cohort as Cohort
+    from atoll.errors import AtollError as AtollError
+    from atoll.experiment.config import Experiment as Experiment
+    from atoll.experiment.config import Run as Run
+    from atoll.experiment.result import Result as Result
+    from atoll.graph import Graph as Graph
 
 _HOME = {
     "AtollError": "atoll.errors",

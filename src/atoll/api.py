@@ -47,8 +47,13 @@ def run(
         result = atoll.run(method="fed-avg", data="cora", clients=10, rounds=100, seed=0)
         print(result.test_accuracy, result.history)
     """
-    names = {"method": method, "data": data, "partition": partition, "model": model}
-    names["optimizer"] = optimizer
+    names: dict[str, Any] = {
+        "method": method,
+        "data": data,
+        "partition": partition,
+        "model": model,
+        "optimizer": optimizer,
+    }
     flags: Table = {s: {"name": name} for s, name in names.items() if isinstance(name, str)}
     numbers = {"rounds": rounds, "seed": seed, "chunk": chunk}
     flags["run"] = {key: value for key, value in numbers.items() if value is not None}
@@ -92,7 +97,7 @@ def _with_objects(
 
 
 def _object(given: Any, otherwise: P) -> P:
-    return otherwise if given is None or isinstance(given, str) else given  # type: ignore[no-any-return]
+    return otherwise if given is None or isinstance(given, str) else given
 
 
 def resume(run_dir: str | Path, progress: Progress | None = None) -> Result:

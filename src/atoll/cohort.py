@@ -10,7 +10,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from atoll.graph import Features, Graph
+from atoll.graph import Features, Graph, dense
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
 
@@ -86,13 +86,6 @@ class Cohort:
         return matrix
 
     @cached_property
-    def membership(self) -> Sparse:
-        """``[N, K]``, one where a node belongs to a client: spreads a row a client to its nodes."""
-        n = sum(self.sizes)
-        rows = (np.ones(n), self.batch.numpy(), np.arange(n + 1))
-        return Sparse(sparse.csr_array(rows, shape=(n, self.k)), self.dtype)
-
-    @cached_property
     def edges(self) -> Tensor:
         """All clients' edges ``[2, E]`` in the cohort's row numbers."""
         shift = np.cumsum([0, *self.sizes[:-1]])
@@ -115,16 +108,15 @@ class Cohort:
         return ragged_linear(packed, weight_K, self.sizes)
 
     def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
-        """``h [N, c] + bias_K[client of the node]``."""
-        return h + (bias_K if self.k == 1 else self.membership @ bias_K)
+        """``h [N, c] + bias_K[client of the node]``; reuses the memory of ``h``."""
+        return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
 
     def _pack_features(self, propagated: str, hops: int, key: str) -> Sparse | Tensor:
-        blocks = [g.cached(key, lambda g=g: _propagate(g, propagated, hops)) for g in self.graphs]
-        entries = sum(b.nnz if sparse.issparse(b) else b.size for b in blocks)
+        blocks = [_propagated(g, propagated, hops, key) for g in self.graphs]
+        entries = sum(b.nnz if sparse.issparse(b) else b.size for b in blocks)  # type: ignore[union-attr, misc]
         if entries <= _DENSE_ABOVE * sum(self.sizes) * self.features:
             return Sparse(block_diagonal([sparse.csr_array(b) for b in blocks]), self.dtype)
-        dense = [b.toarray() if sparse.issparse(b) else b for b in blocks]
-        return torch.from_numpy(np.concatenate(dense)).to(self.dtype)
+        return torch.from_numpy(np.concatenate([dense(b) for b in blocks])).to(self.dtype)
 
     def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate([read(g) for g in self.graphs]))
@@ -135,8 +127,11 @@ def _operator(graph: Graph, name: str) -> sparse.csr_array:
     return graph.cached(name, lambda: build(graph.adjacency))
 
 
-def _propagate(graph: Graph, propagated: str, hops: int) -> Features:
-    x: Features = graph.x
-    for _ in range(hops if propagated else 0):
-        x = _operator(graph, propagated) @ x
-    return x
+def _propagated(graph: Graph, operator: str, hops: int, key: str) -> Features:
+    def propagate() -> Features:
+        x: Features = graph.x
+        for _ in range(hops if operator else 0):
+            x = _operator(graph, operator) @ x
+        return x
+
+    return graph.cached(key, propagate)

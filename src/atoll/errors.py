@@ -8,6 +8,10 @@ class AtollError(Exception):
     """Something the user can mend. The command line prints it and exits with code 2."""
 
 
+class Interrupted(AtollError):
+    """The user stopped the run; its directory can be resumed."""
+
+
 class NoReplies(AtollError):
     """No client gave a usable reply to a request."""
 

@@ -50,7 +50,9 @@ class Graph:
                 f"{self.name}: feature {column} of node {row} (id {self.ids[row]}) is NaN or "
                 f"infinite; fill or drop it before loading."
             )
-        if self.edges.shape[0] != 2 or (self.edges.size and not 0 <= self.edges.min() <= self.edges.max() < n):
+        if self.edges.shape[0] != 2 or (
+            self.edges.size and not 0 <= self.edges.min() <= self.edges.max() < n
+        ):
             raise AtollError(
                 f"{self.name}: edges must be two rows of node numbers from 0 to {n - 1}."
             )
@@ -68,13 +70,10 @@ class Graph:
             )
 
     def _first_bad_feature(self) -> tuple[int, int]:
-        rows, columns = sparse.coo_array(self.x).coords if sparse.issparse(self.x) else (None, None)
-        if rows is None:
-            row, column = np.argwhere(~np.isfinite(self.x))[0]
-        else:
-            at = np.flatnonzero(~np.isfinite(sparse.coo_array(self.x).data))[0]
-            row, column = rows[at], columns[at]
-        return int(row), int(column)
+        stored = sparse.coo_array(self.x)
+        at = np.flatnonzero(~np.isfinite(stored.data))[0]
+        rows, columns = stored.coords
+        return int(rows[at]), int(columns[at])
 
     @property
     def nodes(self) -> int:
@@ -100,7 +99,7 @@ class Graph:
     @property
     def undirected(self) -> bool:
         def check() -> bool:
-            return (self.adjacency != self.adjacency.T).nnz == 0
+            return bool((self.adjacency != self.adjacency.T).nnz == 0)
 
         return self.cached("undirected", check)
 
@@ -167,6 +166,10 @@ def largest_component(graph: Graph) -> Graph:
     if count <= 1:
         return graph
     return graph.subgraph(np.flatnonzero(label == np.bincount(label).argmax()))
+
+
+def dense(x: Features) -> np.ndarray:
+    return x.toarray() if sparse.issparse(x) else x  # type: ignore[union-attr]
 
 
 def row_normalised(x: Features) -> Features:

@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-
 from typing import Generic, TypeVar
 
 from atoll.errors import unknown

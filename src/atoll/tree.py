@@ -23,7 +23,7 @@ class Ragged:
     sizes: tuple[int, ...]
 
     def blocks(self) -> tuple[Tensor, ...]:
-        return self.values.split(list(self.sizes))
+        return torch.split(self.values, list(self.sizes))
 
 
 Leaf: TypeAlias = Tensor | Ragged
@@ -54,7 +54,9 @@ def under(tree: Mapping[str, Leaf], prefix: str) -> Params:
     return found
 
 
-def spread(params: Mapping[str, Tensor], k: int, into: Mapping[str, Tensor] | None = None) -> Params:
+def spread(
+    params: Mapping[str, Tensor], k: int, into: Mapping[str, Tensor] | None = None
+) -> Params:
     """K copies of one model, ``[...] -> [K, ...]``.
 
     ``into`` gives buffers to overwrite: a fresh allocation of K models costs more in page

@@ -36,5 +36,7 @@ def data_root() -> tuple[Path, bool]:
     if not given:
         return Path.home() / ".cache" / "atoll" / "data", True
     if not Path(given).is_dir():
-        raise AtollError(f"ATOLL_DATA names '{given}', which is not a folder; set it to one or unset it.")
+        raise AtollError(
+            f"ATOLL_DATA names '{given}', which is not a folder; set it to one or unset it."
+        )
     return Path(given), False

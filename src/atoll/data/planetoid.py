@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy._core.multiarray import _reconstruct
 from scipy import sparse
 
 from atoll.data.base import Dataset, data_root, datasets
@@ -33,7 +34,11 @@ class Planetoid(Dataset):
         graph = read_planetoid(self._raw(), self.folder)
         if self.normalise:
             graph = make_graph(
-                row_normalised(graph.x), graph.edges, graph.y, classes=graph.classes, name=graph.name
+                row_normalised(graph.x),
+                graph.edges,
+                graph.y,
+                classes=graph.classes,
+                name=graph.name,
             )
         return largest_component(graph) if self.largest_component else graph
 
@@ -126,8 +131,8 @@ class _ArraysOnly(pickle.Unpickler):
     """Planetoid's files are pickles by nature: admit numpy and scipy arrays, and no other code."""
 
     _ALLOWED: ClassVar[dict[tuple[str, str], Any]] = {
-        ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,
-        ("numpy._core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,
+        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
         ("scipy.sparse.csr", "csr_matrix"): sparse.csr_matrix,
@@ -148,7 +153,14 @@ def _load(path: Path) -> Any:
     try:
         with path.open("rb") as file:
             return _ArraysOnly(file, encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, TypeError) as problem:
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+    ) as problem:
         raise AtollError(
             f"'{path}' is not a Planetoid file of arrays ({problem}); fetch it anew."
         ) from problem

@@ -25,7 +25,9 @@ class Split:
     def __post_init__(self) -> None:
         for part in ("train", "val", "test"):
             if not 0 < getattr(self, part) < 1:
-                raise AtollError(f"split.{part} is {getattr(self, part)}; it must be between 0 and 1.")
+                raise AtollError(
+                    f"split.{part} is {getattr(self, part)}; it must be between 0 and 1."
+                )
         if self.train + self.val + self.test > 1 + 1e-9:
             raise AtollError(
                 f"split.train, val and test sum to {self.train + self.val + self.test:g}; they may "

@@ -36,9 +36,7 @@ class History:
             for i, split in enumerate(SPLITS):
                 columns[f"{split}_{metric}"] = values[:, i]
         self.scores.append(polars.DataFrame(columns).fill_nan(None))
-        self.rounds.append(
-            {"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down}
-        )
+        self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
         mean = self.scores[-1]["val_accuracy"].mean()
         return float("nan") if mean is None else float(mean)  # type: ignore[arg-type]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import polars
-import torch
 
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import (
@@ -33,6 +32,16 @@ from atoll.federation.ledger import Ledger
 from atoll.graph import Graph
 from atoll.tree import Tree, kind
 
+_FACTS = (
+    "test_accuracy",
+    "val_accuracy",
+    "best_round",
+    "per_client",
+    "seconds_per_round",
+    "bytes_up",
+    "bytes_down",
+    "rejected_replies",
+)
 _VERSIONED = ("torch", "numpy", "scipy", "pymetis", "safetensors", "polars")
 
 
@@ -64,8 +73,8 @@ class Result:
             "clients": e.partition.clients,
             "rounds": e.run.rounds,
             "seed": e.run.seed,
-            "test_accuracy": self.test_accuracy,
-            "val_accuracy": self.val_accuracy,
+            "test_accuracy": _number(self.test_accuracy),
+            "val_accuracy": _number(self.val_accuracy),
             "best_round": self.best_round,
             "per_client": self.per_client,
             "seconds_per_round": self.seconds_per_round,
@@ -79,6 +88,11 @@ class Result:
         """Standard deviation of the test accuracy over clients."""
         known = [c["test_accuracy"] for c in self.per_client if c["test_accuracy"] is not None]
         return float(np.std(known)) if known else float("nan")
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if value != value else value
 
 
 def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
@@ -96,23 +110,28 @@ def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise AtollError(f"'{out}' can't be made ({problem.strerror}); choose another --out.") from None
+        raise AtollError(
+            f"'{out}' can't be made ({problem.strerror}); choose another --out."
+        ) from None
     return out
 
 
-def store_setup(run_dir: Path, experiment: Experiment) -> None:
-    """What was asked for and what it ran on. Nothing here names the machine or its user."""
-    write_toml(run_dir / "config.toml", describe(experiment))
-    environment = {
+def environment() -> dict[str, Any]:
+    """What the result depends on besides the config. Nothing here names the machine or its user."""
+    return {
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "threads": torch.get_num_threads(),
-        "seed": experiment.run.seed,
         "atoll": version("atoll"),
         **{name: version(name) for name in _VERSIONED},
     }
-    write_toml(run_dir / "environment.toml", environment)
+
+
+def store_setup(run_dir: Path, experiment: Experiment, threads: int) -> None:
+    """What was asked for and what it ran on."""
+    write_toml(run_dir / "config.toml", describe(experiment))
+    facts = {"seed": experiment.run.seed, "threads": threads}
+    write_toml(run_dir / "environment.toml", environment() | facts)
 
 
 def store_tables(run_dir: Path, history: History, ledger: Ledger) -> None:
@@ -171,13 +190,9 @@ def load_result(run_dir: Path, experiment: Experiment) -> Result:
     """A complete run, read back from its directory."""
     try:
         summary = json.loads((run_dir / "summary.json").read_text())
-        facts = {
-            name: summary[name]
-            for name in (
-                "test_accuracy", "val_accuracy", "best_round", "per_client", "seconds_per_round",
-                "bytes_up", "bytes_down", "rejected_replies",
-            )
-        }  # fmt: skip
+        facts: dict[str, Any] = {
+            name: float("nan") if summary[name] is None else summary[name] for name in _FACTS
+        }
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise damaged(run_dir / "summary.json", problem) from problem
     return Result(

@@ -15,10 +15,11 @@ import polars
 import torch
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError, NoReplies
+from atoll.errors import AtollError, Interrupted, NoReplies
 from atoll.experiment.checkpoint import load_checkpoint, read_parquet, save_checkpoint
 from atoll.experiment.config import Experiment, read_table, resolve
 from atoll.experiment.history import History
+from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.result import (
     Result,
     is_complete,
@@ -37,10 +38,7 @@ from atoll.tree import Tree
 
 log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
-
-
-class Interrupted(AtollError):
-    """The user stopped the run; its directory can be resumed."""
+_ONE_THREAD_BELOW_NODES = 10_000
 
 
 def load_parties(experiment: Experiment) -> list[Graph]:
@@ -74,16 +72,21 @@ def run_experiment(
 ) -> Result:
     """Run an experiment from its first round and keep it in a run directory."""
     parties = load_parties(experiment)
-    run_dir = new_run_dir(experiment, out)
-    store_setup(run_dir, experiment)
-    return _Loop(experiment, parties, run_dir, progress).run()
+    loop = _Loop(experiment, parties, new_run_dir(experiment, out), progress)
+    store_setup(loop.run_dir, experiment, loop.threads)
+    return loop.run()
+
+
+def read_experiment(run_dir: Path) -> Experiment:
+    """The experiment a run directory belongs to."""
+    if not (run_dir / "config.toml").is_file():
+        raise AtollError(f"'{run_dir}' is no run directory: it has no config.toml; check the path.")
+    return resolve(read_table(run_dir / "config.toml"))
 
 
 def resume(run_dir: Path, progress: Progress | None = None) -> Result:
     """Continue an interrupted run to the result it would have had."""
-    if not (run_dir / "config.toml").is_file():
-        raise AtollError(f"'{run_dir}' is no run directory: it has no config.toml.")
-    experiment = resolve(read_table(run_dir / "config.toml"))
+    experiment = read_experiment(run_dir)
     if is_complete(run_dir):
         return load_result(run_dir, experiment)
     loop = _Loop(experiment, load_parties(experiment), run_dir, progress)
@@ -101,8 +104,8 @@ class _Loop:
     progress: Progress | None
 
     def __post_init__(self) -> None:
-        if self.experiment.run.threads:
-            torch.set_num_threads(self.experiment.run.threads)
+        keep_freed_memory()
+        self.threads = self.experiment.run.threads or _suitable_threads(self.parties)
         self.fed, self.state = simulate(self.experiment, self.parties)
         self.history = History()
         self.done = 0
@@ -116,19 +119,20 @@ class _Loop:
         self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
         if len(self.history.rounds) != round:
             raise AtollError(
-                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before its "
-                f"checkpoint; start the run anew."
+                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before "
+                f"its checkpoint; start the run anew."
             )
 
     def run(self) -> Result:
         saved = time.monotonic()
-        with _orderly_interrupt() as interrupted:
+        with _threads(self.threads), _orderly_interrupt() as interrupted:
             while self.done < self.experiment.run.rounds:
                 self._round(self.done + 1)
                 if interrupted():
                     self._save()
                     raise Interrupted(
-                        f"interrupted after round {self.done}; continue with: atoll resume {self.run_dir}"
+                        f"interrupted after round {self.done}; continue with: "
+                        f"atoll resume {self.run_dir}"
                     )
                 if time.monotonic() - saved > self.experiment.run.checkpoint_seconds:
                     self._save()
@@ -157,6 +161,22 @@ class _Loop:
     def _save(self) -> None:
         store_tables(self.run_dir, self.history, self.fed.ledger)
         save_checkpoint(self.run_dir, self.done, self.state, self.fed.host.state)
+
+
+def _suitable_threads(parties: list[Graph]) -> int:
+    """Below some ten thousand nodes, waking a second thread costs more than it does."""
+    small = sum(graph.nodes for graph in parties) < _ONE_THREAD_BELOW_NODES
+    return 1 if small else torch.get_num_threads()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -61,9 +61,7 @@ class Host:
         return self.method.join(cohort, CohortRng(self.seed, cohort.clients, 0, "join"))
 
     def _parts(self, positions: Sequence[int]) -> list[tuple[int, ...]]:
-        return [
-            tuple(positions[i : i + self.chunk]) for i in range(0, len(positions), self.chunk)
-        ]
+        return [tuple(positions[i : i + self.chunk]) for i in range(0, len(positions), self.chunk)]
 
     def _cohort(self, part: tuple[int, ...]) -> Cohort:
         """The packed cohort of some clients, kept for the next round."""

@@ -144,7 +144,7 @@ class Federation(ABC):
         self,
         step: str,
         *,
-        expect: Mapping[str, Tensor],
+        expect: Mapping[str, Leaf],
         shared: Mapping[str, Leaf] | None = None,
         each: Mapping[str, Leaf] | None = None,
         to: Sequence[int] | None = None,
@@ -154,8 +154,8 @@ class Federation(ABC):
         weight, count = 0.0, 0
         for batch in self._usable(step, expect, shared, each, to):
             part = _weighted_sum(batch)
-            # NaN and infinity survive a sum: only where the result is bad are culprits sought.
-            if not all(bool(value.isfinite().all()) for value in part.values()):
+            # NaN and infinity survive any sum: only where one is left are culprits sought.
+            if not all(bool(value.sum().isfinite()) for value in part.values()):
                 bad = bad_values(batch.body, len(batch.clients))
                 batch = self._leave_out(step, batch, bad, "NaN or infinite values")
                 part = _weighted_sum(batch)

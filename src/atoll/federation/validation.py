@@ -16,7 +16,7 @@ log = logging.getLogger("atoll")
 
 @dataclass(frozen=True)
 class Batch:
-    """The replies of some clients: leaves ``[m, ...]`` or ragged; ``weight [m]`` if they sent one."""
+    """The replies of some clients: leaves ``[m, ...]`` or ragged, ``weight [m]`` if sent."""
 
     clients: tuple[int, ...]
     body: Tree
@@ -71,12 +71,11 @@ def bad_values(body: Mapping[str, Leaf], m: int) -> Tensor:
     bad = torch.zeros(m, dtype=torch.bool)
     for leaf in body.values():
         if isinstance(leaf, Ragged):
-            blocks = enumerate(leaf.blocks())
+            suspects = list(enumerate(leaf.blocks()))
         else:
             sums = leaf.flatten(1).sum(1) if leaf.dim() > 1 else leaf
-            suspects = (~sums.isfinite()).nonzero().flatten().tolist()
-            blocks = ((i, leaf[i]) for i in suspects)
-        for i, block in blocks:
+            suspects = [(i, leaf[i]) for i in (~sums.isfinite()).nonzero().flatten().tolist()]
+        for i, block in suspects:
             bad[i] |= not bool(block.isfinite().all())
     return bad
 

@@ -32,14 +32,16 @@ def decode(message: bytes) -> tuple[dict[str, str | int], Tree]:
 
 def encode_call(call: Call, row: Tree) -> bytes:
     """A request to one client: what all get, and the row that is its own."""
-    header = {"step": call.step, "round": call.round, "nth": call.nth}
+    header: dict[str, str | int] = {"step": call.step, "round": call.round, "nth": call.nth}
     shared = {f"shared/{name}": leaf for name, leaf in call.shared.items()}
     return encode(header, shared | {f"each/{name}": leaf for name, leaf in row.items()})
 
 
 def decode_call(message: bytes) -> tuple[Call, Tree]:
     header, tree = decode(message)
-    call = Call(str(header["step"]), int(header["round"]), int(header["nth"]), _part(tree, "shared"))
+    call = Call(
+        str(header["step"]), int(header["round"]), int(header["nth"]), _part(tree, "shared")
+    )
     return call, _part(tree, "each")
 
 

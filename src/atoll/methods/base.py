@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from atoll.cohort import SPLITS, Cohort
 from atoll.errors import AtollError
@@ -16,7 +17,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
 from atoll.ops.optimize import Adam, Optimizer, descend
-from atoll.ops.ragged import segment_mean, segment_sum
+from atoll.ops.ragged import segment_mean
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
 from atoll.tree import Leaf, Params, Tree, prefixed, spread, under
@@ -136,23 +137,21 @@ def blank_scores() -> Tree:
 
 def scores(logits: Tensor, cohort: Cohort) -> Tree:
     """Accuracy, loss and size of each client's train, val and test nodes, ``[K, 3]`` each."""
-    right, loss, nodes = [], [], []
-    for split in SPLITS:
-        rows = cohort.rows(split)
-        y, client = cohort.y[rows], cohort.batch[rows]
-        z = logits[rows].double()
-        losses = torch.nn.functional.cross_entropy(z, y, reduction="none")
-        right.append(segment_mean((z.argmax(1) == y).double(), client, cohort.k))
-        loss.append(segment_mean(losses, client, cohort.k))
-        nodes.append(segment_sum(torch.ones_like(losses), client, cohort.k))
-    return {
-        "metric/accuracy": torch.stack(right, dim=1),
-        "metric/loss": torch.stack(loss, dim=1),
-        "metric/nodes": torch.stack(nodes, dim=1),
+    rows = torch.cat([cohort.rows(split) for split in SPLITS])
+    split = torch.cat([torch.full_like(cohort.rows(s), i) for i, s in enumerate(SPLITS)])
+    cell, cells = cohort.batch[rows] * len(SPLITS) + split, cohort.k * len(SPLITS)
+    chosen, y = logits[rows], cohort.y[rows]
+    losses = cross_entropy(chosen, y, reduction="none").double()
+    right = (chosen.argmax(1) == y).double()
+    columns = {
+        "metric/accuracy": segment_mean(right, cell, cells),
+        "metric/loss": segment_mean(losses, cell, cells),
+        "metric/nodes": torch.bincount(cell, minlength=cells).double(),
     }
+    return {name: column.view(cohort.k, len(SPLITS)) for name, column in columns.items()}
 
 
-def pick(fed: Federation, fraction: float, r: int) -> tuple[int, ...]:
+def pick(fed: Federation, fraction: float) -> tuple[int, ...]:
     """A random share of the clients, at least one, drawn anew each round."""
     if fraction == 1.0:
         return fed.clients

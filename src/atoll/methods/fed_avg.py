@@ -46,7 +46,7 @@ class FedAvg(Method):
         return self.new_client(cohort, rng)
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        total = fed.sum("train", shared=state, to=pick(fed, self.fraction, r), expect=state)
+        total = fed.sum("train", shared=state, to=pick(fed, self.fraction), expect=state)
         return total.mean
 
     @client_step

@@ -54,11 +54,11 @@ class GCN(Model):
     ) -> Tensor:
         p = params_K
         h = cohort.add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p["conv1.bias"])
-        h = dropout(h.relu(), self.dropout, rng, cohort.sizes)
+        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
         h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
         h = cohort.add_bias(h, p["conv2.bias"])
         if self.head == "graph":
             return h
-        h = dropout(h.relu(), self.dropout, rng, cohort.sizes)
+        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
         h = ragged_linear(h, p["classifier.weight"], cohort.sizes)
         return cohort.add_bias(h, p["classifier.bias"])

@@ -28,7 +28,7 @@ def apply_two_layers(
 ) -> Tensor:
     """``relu(X W1 + b1) W2 + b2`` with dropout on the hidden layer, ``[N, classes]``."""
     h = cohort.add_bias(cohort.linear(p["lin1.weight"]), p["lin1.bias"])
-    h = dropout(h.relu(), rate, rng, cohort.sizes)
+    h = dropout(h.relu_(), rate, rng, cohort.sizes)
     return cohort.add_bias(ragged_linear(h, p["lin2.weight"], cohort.sizes), p["lin2.bias"])
 
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, dense
 from atoll.models.base import Model, models
 from atoll.rng import CohortRng
 from atoll.tree import Params
@@ -67,8 +66,8 @@ class Module(Model):
         cached = [n for n, part in module.named_modules() if getattr(part, "cached", False) is True]
         if buffers or cached:
             raise AtollError(
-                f"model.factory's module keeps state between calls ({(buffers + cached)[0]}), which "
-                f"would leak between clients; use layers without running statistics and "
+                f"model.factory's module keeps state between calls ({(buffers + cached)[0]}), "
+                f"which would leak between clients; use layers without running statistics and "
                 f"cached=False."
             )
         return module
@@ -76,8 +75,7 @@ class Module(Model):
 
 def _inputs(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     def build() -> tuple[Tensor, Tensor]:
-        x = graph.x.toarray() if sparse.issparse(graph.x) else graph.x
-        return torch.from_numpy(x).to(dtype), torch.from_numpy(graph.edges)
+        return torch.from_numpy(dense(graph.x)).to(dtype), torch.from_numpy(graph.edges)
 
     return graph.cached(f"torch inputs {dtype}", build)
 

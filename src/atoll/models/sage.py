@@ -44,7 +44,7 @@ class SAGE(Model):
     ) -> Tensor:
         p = params_K
         h = cohort.linear(p["sage1.neighbour"], propagated="mean") + cohort.linear(p["sage1.self"])
-        h = dropout(cohort.add_bias(h, p["sage1.bias"]).relu(), self.dropout, rng, cohort.sizes)
+        h = dropout(cohort.add_bias(h, p["sage1.bias"]).relu_(), self.dropout, rng, cohort.sizes)
         neighbours = ragged_linear(h, p["sage2.neighbour"], cohort.sizes)
         own = ragged_linear(h, p["sage2.self"], cohort.sizes)
         return cohort.add_bias(cohort.operator("mean") @ neighbours + own, p["sage2.bias"])

@@ -28,8 +28,8 @@ def dropout(h: Tensor, p: float, rng: CohortRng | None, sizes: Sequence[int]) ->
         draw(stream.bit_generator, size * width, bits) >= threshold
         for stream, size in zip(rng.streams, sizes, strict=True)
     ]
-    mask = torch.from_numpy(np.concatenate(kept)).view(h.shape)
-    return h * mask * (levels / (levels - threshold))
+    mask = torch.from_numpy(np.concatenate(kept)).view(h.shape).to(h.dtype)
+    return h * mask.mul_(levels / (levels - threshold))
 
 
 def draw(source: np.random.BitGenerator, n: int, bits: type[np.unsignedinteger]) -> np.ndarray:

@@ -30,7 +30,9 @@ class Optimizer:
         if self.lr <= 0:
             raise AtollError(f"optimizer.lr is {self.lr}; it must be positive.")
         if self.weight_decay < 0:
-            raise AtollError(f"optimizer.weight_decay is {self.weight_decay}; it can't be negative.")
+            raise AtollError(
+                f"optimizer.weight_decay is {self.weight_decay}; it can't be negative."
+            )
 
     def init(self, params_K: Mapping[str, Tensor]) -> Params:
         """State for parameters ``[K, ...]``; every leaf has a leading K axis."""

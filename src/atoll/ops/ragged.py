@@ -9,13 +9,14 @@ from torch import Tensor
 
 
 def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
-    """``h [N, in]``, ``weight_K [K, in, out] -> [N, out]``: client k's rows times ``weight_K[k]``."""
+    """Each client's rows times its weights: ``[N, in], [K, in, out] -> [N, out]``."""
     k = weight_K.shape[0]
     if k == 1:
         return h @ weight_K[0]
     if min(sizes) == max(sizes):
         return torch.bmm(h.view(k, sizes[0], -1), weight_K).flatten(0, 1)
-    products = [rows @ w for rows, w in zip(h.split(list(sizes)), weight_K.unbind(), strict=True)]
+    rows = torch.split(h, list(sizes))
+    products = [h_k @ w for h_k, w in zip(rows, weight_K.unbind(), strict=True)]
     return torch.cat(products)
 
 

@@ -19,7 +19,9 @@ class Sparse:
     transpose is stored rather than derived, which halves the cost of a backward pass.
     """
 
-    def __init__(self, matrix: sparse.csr_array, dtype: torch.dtype, symmetric: bool = False) -> None:
+    def __init__(
+        self, matrix: sparse.csr_array, dtype: torch.dtype, symmetric: bool = False
+    ) -> None:
         matrix = sparse.csr_array(matrix)
         self.shape = cast(tuple[int, int], matrix.shape)
         self.symmetric = symmetric
@@ -37,7 +39,7 @@ class Sparse:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
-        return cast(Tensor, _Product.apply(dense, self))
+        return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
 
 
 class _Product(torch.autograd.Function):
@@ -46,10 +48,12 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: Sparse) -> Tensor:
         ctx.matrix = matrix
-        return matrix.csr @ dense
+        # Written as an addition to nothing: a plain product would fill and copy the result first.
+        result = dense.new_empty(matrix.shape[0], dense.shape[1])
+        return torch.addmm(result, matrix.csr, dense, beta=0, out=result)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return ctx.matrix.t @ grad.contiguous(), None
 
 
@@ -64,6 +68,7 @@ def _torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> Tensor:
             torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
             size=matrix.shape,
             dtype=dtype,
+            check_invariants=False,
         )
 
 
@@ -73,7 +78,9 @@ def block_diagonal(blocks: list[sparse.csr_array]) -> sparse.csr_array:
         return blocks[0]
     column_shift = np.cumsum([0] + [b.shape[1] for b in blocks])
     entry_shift = np.cumsum([0] + [b.nnz for b in blocks])
-    indices = np.concatenate([b.indices + s for b, s in zip(blocks, column_shift[:-1], strict=True)])
+    indices = np.concatenate(
+        [b.indices + s for b, s in zip(blocks, column_shift[:-1], strict=True)]
+    )
     pointers = [b.indptr[1:] + s for b, s in zip(blocks, entry_shift[:-1], strict=True)]
     return sparse.csr_array(
         (np.concatenate([b.data for b in blocks]), indices, np.concatenate([[0], *pointers])),

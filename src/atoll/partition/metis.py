@@ -21,8 +21,8 @@ class Metis(Partition):
         empty = np.flatnonzero(np.bincount(owner, minlength=self.clients) == 0)
         if len(empty):
             raise AtollError(
-                f"METIS left client {empty[0]} of {self.clients} without nodes of {graph.name}; ask "
-                f"for fewer clients."
+                f"METIS left client {empty[0]} of {self.clients} without nodes of {graph.name}; "
+                f"ask for fewer clients."
             )
         return by_owner(graph, owner, self.clients)
 

@@ -1,0 +1,68 @@
+"""Tables of results for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from atoll.experiment.result import Result
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{100 * value:.2f}"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def comparison(results: Sequence[Result]) -> Table:
+    """One row a method: test accuracy as mean and spread over clients, at the best round."""
+    first = results[0].experiment
+    table = Table(
+        title=f"{first.data.registered_name}, {first.partition.clients} clients "
+        f"({first.partition.registered_name}), {first.run.rounds} rounds, seed {first.run.seed}",
+        caption="accuracy in percent at the round with the best mean validation accuracy",
+    )
+    table.add_column("method")
+    for heading in ("test, mean over clients", "spread", "worst client", "best round",
+                    "ms a round", "sent up", "sent down"):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for result in results:
+        known = [c["test_accuracy"] for c in result.per_client if c["test_accuracy"] is not None]
+        table.add_row(
+            result.experiment.method.registered_name,
+            percent(result.test_accuracy),
+            percent(result.spread()) if len(known) > 1 else "-",
+            percent(min(known, default=None)),
+            str(result.best_round),
+            f"{1000 * result.seconds_per_round:.1f}",
+            size(result.bytes_up),
+            size(result.bytes_down),
+        )
+    return table
+
+
+def joining(alone: Result, together: Result) -> str:
+    """For how many clients joining was better than training alone."""
+    own = {c["client"]: c["test_accuracy"] for c in alone.per_client}
+    pairs = [
+        (own.get(c["client"]), c["test_accuracy"])
+        for c in together.per_client
+        if own.get(c["client"]) is not None and c["test_accuracy"] is not None
+    ]
+    better = sum(joined > single for single, joined in pairs)
+    worse = sum(joined < single for single, joined in pairs)
+    name = together.experiment.method.registered_name
+    equal = f", {len(pairs) - better - worse} the same" if better + worse < len(pairs) else ""
+    return (
+        f"Joining ({name}) was better than training alone for {better} of {len(pairs)} clients"
+        f" ({worse} worse{equal})."
+    )
