@@ -16,12 +16,26 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
+class Holding:
+    """What one party naturally holds of a larger graph.
+
+    ``nodes`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
+    None for every edge between the nodes. Holdings may overlap.
+    """
+
+    name: str
+    nodes: np.ndarray
+    edges: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """Nodes with features, edges, labels, splits and entity ids.
 
     Shapes: ``x [n, f]`` dense or CSR; ``edges [2, e]`` as (source, target), both directions of
     an undirected edge; ``y [n]`` with -1 for unknown; ``train``, ``val``, ``test`` ``[n]``
     boolean; ``ids [n]`` the keys by which parties recognise the same entity. Ids are private.
+    ``holdings`` say who naturally holds what, where the data knows.
     """
 
     x: Features
@@ -33,6 +47,7 @@ class Graph:
     test: np.ndarray
     ids: np.ndarray
     name: str = "graph"
+    holdings: tuple[Holding, ...] = ()
     _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -109,15 +124,24 @@ class Graph:
             self._cache[key] = build()
         return self._cache[key]  # type: ignore[return-value]
 
+    def held(self, holding: Holding) -> Graph:
+        """One party's graph: its nodes, and its edges between them."""
+        mine = self if holding.edges is None else replace(self, edges=self.edges[:, holding.edges])
+        return replace(mine, holdings=()).subgraph(
+            holding.nodes, name=f"{self.name} {holding.name}"
+        )
+
     def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
-        """The graph induced on some nodes, in the order given."""
+        """The graph induced on some nodes, in the order given. Holdings shrink with it."""
         place = np.full(self.nodes, -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
         edges = place[self.edges]
+        kept = (edges >= 0).all(axis=0)
         return replace(
             self,
             x=self.x[nodes],
-            edges=edges[:, (edges >= 0).all(axis=0)],
+            edges=edges[:, kept],
+            holdings=_shrunk(self.holdings, place, np.where(kept, np.cumsum(kept) - 1, -1)),
             y=self.y[nodes],
             train=self.train[nodes],
             val=self.val[nodes],
@@ -125,6 +149,25 @@ class Graph:
             ids=self.ids[nodes],
             name=name or self.name,
         )
+
+
+def _shrunk(
+    holdings: tuple[Holding, ...], node_place: np.ndarray, edge_place: np.ndarray
+) -> tuple[Holding, ...]:
+    """Holdings in a subgraph's numbers; a place of -1 means gone, and so is an empty holding."""
+
+    def moved(numbers: np.ndarray, place: np.ndarray) -> np.ndarray:
+        return place[numbers][place[numbers] >= 0]
+
+    shrunk = (
+        Holding(
+            holding.name,
+            moved(holding.nodes, node_place),
+            None if holding.edges is None else moved(holding.edges, edge_place),
+        )
+        for holding in holdings
+    )
+    return tuple(holding for holding in shrunk if len(holding.nodes))
 
 
 def make_graph(
