@@ -157,7 +157,8 @@ def _shrunk(
     """Holdings in a subgraph's numbers; a place of -1 means gone, and so is an empty holding."""
 
     def moved(numbers: np.ndarray, place: np.ndarray) -> np.ndarray:
-        return place[numbers][place[numbers] >= 0]
+        places: np.ndarray = place[numbers]
+        return places[places >= 0]
 
     shrunk = (
         Holding(

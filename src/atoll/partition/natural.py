@@ -26,13 +26,13 @@ class Natural(Partition):
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if not graph.holdings:
             raise AtollError(
-                f"{graph.name} does not know who owns its nodes; name a column that does, or choose "
-                f"another partition."
+                f"{graph.name} does not know who owns its nodes; name a column that does, or "
+                f"choose another partition."
             )
         if self.clients > len(graph.holdings):
             raise AtollError(
-                f"{graph.name} has {len(graph.holdings)} owners, fewer than {self.clients} clients; "
-                f"ask for fewer."
+                f"{graph.name} has {len(graph.holdings)} owners, fewer than {self.clients} "
+                f"clients; ask for fewer."
             )
         largest = sorted(graph.holdings, key=lambda holding: -len(holding.nodes))
         return [graph.held(holding) for holding in largest[: self.clients or None]]
