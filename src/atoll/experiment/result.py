@@ -33,6 +33,7 @@ from atoll.graph import Graph
 from atoll.tree import Tree, kind
 
 _FACTS = (
+    "clients",
     "test_accuracy",
     "val_accuracy",
     "best_round",
@@ -50,6 +51,7 @@ class Result:
     """A finished run. Accuracies are fractions; the test figure is that of ``best_round``."""
 
     experiment: Experiment
+    clients: int
     test_accuracy: float
     val_accuracy: float
     best_round: int
@@ -70,7 +72,7 @@ class Result:
             "data": e.data.registered_name,
             "partition": e.partition.registered_name,
             "model": e.method.model.registered_name,
-            "clients": e.partition.clients,
+            "clients": self.clients,
             "rounds": e.run.rounds,
             "seed": e.run.seed,
             "test_accuracy": _number(self.test_accuracy),
@@ -155,6 +157,7 @@ def store_result(
     best = history.best()
     result = Result(
         experiment=experiment,
+        clients=len(parties),
         test_accuracy=best.mean("test_accuracy"),
         val_accuracy=best.mean("val_accuracy"),
         best_round=best.round,

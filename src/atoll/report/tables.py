@@ -25,9 +25,9 @@ def size(count: int) -> str:
 
 def comparison(results: Sequence[Result]) -> Table:
     """One row a method: test accuracy as mean and spread over clients, at the best round."""
-    first = results[0].experiment
+    first, clients = results[0].experiment, max(result.clients for result in results)
     table = Table(
-        title=f"{first.data.registered_name}, {first.partition.clients} clients "
+        title=f"{first.data.registered_name}, {clients} clients "
         f"({first.partition.registered_name}), {first.run.rounds} rounds, seed {first.run.seed}",
         caption="accuracy in percent at the round with the best mean validation accuracy",
     )

@@ -1,0 +1,207 @@
+"""Bad replies are left out and the result is that of the others alone."""
+
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from atoll.cohort import Cohort
+from atoll.errors import NoReplies
+from atoll.federation.host import Host
+from atoll.federation.inprocess import InProcess
+from atoll.federation.protocol import Reply, client_step
+from atoll.federation.validation import Batch
+from atoll.federation.wire import Loopback
+from atoll.methods.base import Method
+from atoll.tree import Ragged
+from conftest import path_graph
+
+ONE = {"model/w": torch.zeros(2, dtype=torch.float64)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speaks(Method):
+    """Client k says (k, 10 k) with weight k + 1, unless told otherwise."""
+
+    @client_step
+    def speak(self, cohort, state, shared, each, rng):
+        k = torch.tensor(cohort.clients, dtype=torch.float64)
+        said = torch.stack([k, 10 * k], dim=1)
+        for client, value in self.lies.items():
+            said[k == client, 0] = value
+        weight = k + 1
+        for client, value in self.weights.items():
+            weight[k == client] = value
+        return state, Reply({"model/w": said}, weight)
+
+    @client_step
+    def echo(self, cohort, state, shared, each, rng):
+        return state, Reply({f"echo/{n.split('/')[-1]}": leaf for n, leaf in each.items()})
+
+    @client_step
+    def count(self, cohort, state, shared, each, rng):
+        draws = [[float(s.random())] for s in rng.streams]
+        return state, Reply({"draw/x": torch.tensor(draws, dtype=torch.float64)})
+
+    def not_a_step(self):
+        return None
+
+    lies = {}  # noqa: RUF012
+    weights = {}  # noqa: RUF012
+
+
+def federation(chunk=0, lies=None, weights=None, wire=False, clients=4):
+    method = type("Speaks", (Speaks,), {"lies": lies or {}, "weights": weights or {}})()
+    cohort = Cohort([path_graph([[1.0], [2.0]], [0, 1])] * clients)
+    if wire:
+        fed = Loopback([Host(method, cohort.take([p]), 0) for p in range(clients)])
+    else:
+        fed = InProcess(Host(method, cohort, 0, chunk))
+    fed.begin(1)
+    return fed
+
+
+ENGINES = [{}, {"chunk": 1}, {"chunk": 3}, {"wire": True}]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sum_is_the_weighted_mean(engine):
+    # (1*0 + 2*1 + 3*2 + 4*3) / 10 = 2
+    total = federation(**engine).sum("speak", expect=ONE)
+    assert total.mean["model/w"].tolist() == [2.0, 20.0]
+    assert (total.weight, total.count) == (10.0, 4)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_bad_value_is_left_out_and_the_others_decide(engine, bad, caplog):
+    fed = federation(lies={2: bad}, **engine)
+    # Without client 2: (1*0 + 2*1 + 4*3) / 7 = 2
+    assert fed.sum("speak", expect=ONE).mean["model/w"].tolist() == [2.0, 20.0]
+    assert [(r.round, r.step, r.client) for r in fed.rejections] == [(1, "speak", 2)]
+    assert "client 2" in caplog.text
+    replies = fed.ask("speak", expect=ONE)
+    assert replies.clients == (0, 1, 3)
+    assert replies.body["model/w"][:, 0].tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
+def test_a_bad_weight_is_left_out(engine, bad):
+    fed = federation(weights={3: bad}, **engine)
+    # (1*0 + 2*1 + 3*2) / 6
+    assert fed.sum("speak", expect=ONE).mean["model/w"][0].item() == pytest.approx(8 / 6)
+    assert [r.client for r in fed.rejections] == [3]
+
+
+def test_opposite_infinities_do_not_cancel():
+    fed = federation(lies={0: math.inf, 1: -math.inf})
+    assert fed.sum("speak", expect=ONE).count == 2
+
+
+def test_a_large_sum_of_finite_values_is_not_mistaken_for_a_bad_reply():
+    fed = federation(lies={0: 1e308, 1: 1e308})
+    assert fed.ask("speak", expect=ONE).clients == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("expect", "reason"),
+    [
+        ({"model/v": ONE["model/w"]}, "missing"),
+        ({"model/w": torch.zeros(3, dtype=torch.float64)}, "shape"),
+        ({"model/w": torch.zeros(2, dtype=torch.float32)}, "float64"),
+        ({"model/w": Ragged(ONE["model/w"], (2,))}, "ragged"),
+    ],
+)
+def test_replies_that_do_not_look_as_expected_are_left_out(expect, reason):
+    fed = federation(wire=True)
+    with pytest.raises(NoReplies, match="speak"):
+        fed.ask("speak", expect=expect)
+    assert len(fed.rejections) == 4
+    assert reason in fed.rejections[0].reason
+
+
+def test_one_misshapen_reply_among_good_ones():
+    class Tampered(Loopback):
+        def deliver(self, call, to, each):
+            for batch in super().deliver(call, to, each):
+                if batch.clients == (1,):
+                    batch = Batch((1,), {"model/w": torch.ones(1, 1)}, batch.weight)
+                yield batch
+
+    fed = federation(wire=True)
+    tampered = Tampered(list(fed.hosts.values()))
+    tampered.begin(1)
+    # (1*0 + 3*2 + 4*3) / 8; numpy would have broadcast the (1,) silently.
+    assert tampered.sum("speak", expect=ONE).mean["model/w"][0].item() == pytest.approx(18 / 8)
+    assert [r.client for r in tampered.rejections] == [1]
+
+
+def test_nobody_left_is_an_error_that_names_step_and_round():
+    fed = federation(lies=dict.fromkeys(range(4), math.nan))
+    with pytest.raises(NoReplies, match="'speak' in round 1"):
+        fed.sum("speak", expect=ONE)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_client_gets_its_own_row(engine):
+    fed = federation(**engine)
+    to = (3, 0, 2)
+    dense = torch.tensor([[30.0], [0.0], [20.0]])
+    ragged = Ragged(torch.arange(6.0)[:, None], (1, 3, 2))
+    expect = {"echo/dense": torch.zeros(1), "echo/ragged": Ragged(torch.zeros(0, 1), (0,))}
+    replies = fed.ask(
+        "echo", each={"each/dense": dense, "each/ragged": ragged}, to=to, expect=expect
+    )
+    assert replies.clients == to
+    assert replies.body["echo/dense"].tolist() == [[30.0], [0.0], [20.0]]
+    assert replies.body["echo/ragged"].sizes == (1, 3, 2)
+    assert replies.body["echo/ragged"].values.flatten().tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_asking_twice_in_a_round_draws_anew_and_the_next_run_repeats_it(engine):
+    expect = {"draw/x": torch.zeros(1, dtype=torch.float64)}
+    fed = federation(**engine)
+    first, second = (fed.ask("count", expect=expect).body["draw/x"] for _ in range(2))
+    assert not torch.equal(first, second)
+    assert len(set(first.flatten().tolist())) == 4
+    again = federation(chunk=1).ask("count", expect=expect).body["draw/x"]
+    assert torch.equal(first, again)
+
+
+def test_only_steps_can_be_asked_for():
+    with pytest.raises(ValueError, match="no client step 'not_a_step'"):
+        federation().ask("not_a_step", expect={})
+
+
+def test_replies_do_not_alias_the_clients_memory():
+    fed = federation()
+    body = fed.ask("speak", expect=ONE).body["model/w"]
+    body += 1000
+    assert fed.ask("speak", expect=ONE).body["model/w"][0, 0].item() == 0
+
+
+def test_the_ledger_records_every_tensor_that_crosses():
+    fed = federation()
+    shared = {"model/w": torch.zeros(2, dtype=torch.float64)}
+    each = {"each/a": Ragged(torch.zeros(3, 5), (1, 2))}
+    fed.sum("speak", shared=shared, each=each, to=(1, 3), expect=ONE)
+    table = fed.ledger.table()
+    rows = {
+        (r["direction"], r["name"], r["client"]): (r["kind"], r["shape"], r["dtype"], r["bytes"])
+        for r in table.iter_rows(named=True)
+    }
+    assert rows == {
+        ("down", "model/w", 1): ("model", "[2]", "float64", 16),
+        ("down", "model/w", 3): ("model", "[2]", "float64", 16),
+        ("down", "each/a", 1): ("each", "[1, 5]", "float32", 20),
+        ("down", "each/a", 3): ("each", "[2, 5]", "float32", 40),
+        ("up", "model/w", 1): ("model", "[2]", "float64", 16),
+        ("up", "model/w", 3): ("model", "[2]", "float64", 16),
+        ("up", "weight", 1): ("weight", "[]", "float64", 8),
+        ("up", "weight", 3): ("weight", "[]", "float64", 8),
+    }
+    assert set(table["round"]) == {1}
+    assert (fed.ledger.bytes("up"), fed.ledger.bytes("down")) == (48, 92)

@@ -1,0 +1,80 @@
+"""A federation of any registered method on small parties, run by any engine."""
+
+from dataclasses import dataclass
+
+import torch
+
+from atoll.cohort import Cohort
+from atoll.federation.host import Host
+from atoll.federation.inprocess import InProcess
+from atoll.federation.protocol import Federation, Replies
+from atoll.federation.wire import Loopback
+from atoll.graph import Graph
+from atoll.methods.base import Info, Method, methods
+from atoll.models.gcn import GCN
+from atoll.tree import Leaf, Ragged, Tree, stack
+
+NAMES = sorted(methods)
+SMALL = GCN(hidden=8)
+
+
+def make(name: str, **options) -> Method:
+    return methods[name](**({"model": SMALL} | options))
+
+
+@dataclass
+class Outcome:
+    """Everything a method ends with."""
+
+    server: Tree
+    clients: Tree
+    replies: Replies
+    fed: Federation
+
+
+def engine(method, parties, numbers, seed, chunk, wire) -> tuple[Federation, list[Host]]:
+    whole = Cohort(parties, numbers, dtype=torch.float64)
+    if not wire:
+        host = Host(method, whole, seed, chunk)
+        return InProcess(host), [host]
+    hosts = [Host(method, whole.take([p]), seed) for p in range(whole.k)]
+    return Loopback(hosts), hosts
+
+
+def train(
+    method: Method,
+    parties: list[Graph],
+    rounds: int = 3,
+    seed: int = 0,
+    chunk: int = 0,
+    wire: bool = False,
+    numbers: list[int] | None = None,
+) -> Outcome:
+    """``numbers`` are the parties' client numbers, in their order by default."""
+    if method.pooled:
+        parties = parties[:1]
+    fed, hosts = engine(method, parties, numbers, seed, chunk, wire)
+    info = Info(len(parties), parties[0].features, parties[0].classes, torch.float64)
+    state = method.start(info, seed)
+    for r in range(1, rounds + 1):
+        fed.begin(r)
+        state = method.round(fed, state, r)
+        replies = method.measure(fed, state)
+    return Outcome(state, stack([host.state for host in hosts]), replies, fed)
+
+
+def values(leaf: Leaf) -> torch.Tensor:
+    return leaf.values if isinstance(leaf, Ragged) else leaf
+
+
+def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:
+    for one, other in (
+        (a.server, b.server),
+        (a.clients, b.clients),
+        (a.replies.body, b.replies.body),
+    ):
+        assert set(one) == set(other)
+        for name in one:
+            torch.testing.assert_close(
+                values(one[name]), values(other[name]), rtol=tolerance, atol=tolerance, msg=name
+            )

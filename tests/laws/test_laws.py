@@ -1,0 +1,111 @@
+"""The laws of the design, over every registered method."""
+
+import numpy as np
+import pytest
+import torch
+from support import NAMES, assert_same, make, train, values
+
+from atoll.federation.host import PrivacyViolation
+from atoll.federation.protocol import Reply
+from atoll.methods.base import methods
+from atoll.models.sgc import SGC
+from atoll.tree import under
+from conftest import community_parties
+
+every_method = pytest.mark.parametrize("name", NAMES)
+
+
+@every_method
+@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize("dense", [False, True])
+def test_cohort_law(name, chunk, dense):
+    """All at once, in chunks, one by one: the same numbers. Also catches a leak between clients."""
+    parties = community_parties(dense=dense)
+    whole = train(make(name, epochs=2), parties)
+    assert_same(whole, train(make(name, epochs=2), parties, chunk=chunk), 1e-9)
+
+
+@every_method
+def test_wire_law(name):
+    """Through bytes, one client a node: the same numbers."""
+    parties = community_parties()
+    assert_same(train(make(name), parties), train(make(name), parties, wire=True), 1e-9)
+
+
+@every_method
+def test_seed_law(name):
+    """The same seed gives the same bytes, another seed does not."""
+    parties = community_parties()
+    first, again = (train(make(name), parties, seed=5) for _ in range(2))
+    assert_same(first, again, 0.0)
+    other = train(make(name), parties, seed=6)
+    assert any(
+        not torch.equal(values(first.clients[n]), values(other.clients[n])) for n in first.clients
+    )
+
+
+@every_method
+def test_position_law(name):
+    """A client's result does not depend on its position in the cohort."""
+    parties = community_parties()
+    method = make(name)
+    if method.pooled:
+        pytest.skip("one party only")
+    straight = train(method, parties)
+    order = list(range(len(parties)))[::-1]
+    turned = train(method, parties[::-1], numbers=order)
+    for n, leaf in straight.clients.items():
+        torch.testing.assert_close(
+            values(leaf), values(turned.clients[n])[order], rtol=1e-9, atol=1e-9, msg=n
+        )
+
+
+@every_method
+def test_privacy_law(name):
+    """Nothing private leaves, and every tensor that leaves is on record."""
+    outcome = train(make(name), community_parties())
+    table = outcome.fed.ledger.table()
+    method = make(name)
+    assert not set(table.filter(direction="up")["kind"]) & method.private
+    replies = table.filter(step="evaluate", direction="up", round=1)
+    assert replies["client"].n_unique() == len(outcome.fed.clients)
+    assert {"metric/accuracy", "metric/loss", "metric/nodes"} == set(replies["name"])
+
+
+def test_a_method_that_sends_a_private_kind_is_stopped(monkeypatch):
+    def leak(self, cohort, state, shared, each, rng):
+        return state, Reply({"optimizer/steps": state["optimizer/steps"]})
+
+    leak.is_client_step = True
+    monkeypatch.setattr(methods["local"], "train", leak)
+    with pytest.raises(PrivacyViolation, match="optimizer/steps"):
+        train(make("local"), community_parties())
+
+
+@every_method
+def test_beats_the_majority_class(name):
+    parties = community_parties((40, 50, 45))
+    outcome = train(make(name), parties, rounds=40)
+    accuracy = np.asarray(outcome.replies.body["metric/accuracy"])[:, 2].mean()
+    majority = np.mean([np.bincount(g.y[g.test]).max() / g.test.sum() for g in parties])
+    assert accuracy > majority + 0.1
+
+
+def test_one_client_makes_fed_avg_local_training():
+    alone = community_parties((30,))
+    local, federated = train(make("local"), alone), train(make("fed-avg"), alone)
+    assert_same_model(local.clients, federated.clients)
+
+
+def test_fed_avg_of_equal_clients_is_one_of_them():
+    """The mean of the same model is that model (SGC: no dropout, so the twins stay equal)."""
+    twins = community_parties((30,)) * 3
+    federated = train(make("fed-avg", model=SGC()), twins)
+    single = train(make("fed-avg", model=SGC()), twins[:1])
+    for name, leaf in under(single.server, "model").items():
+        torch.testing.assert_close(under(federated.server, "model")[name], leaf)
+
+
+def assert_same_model(a, b):
+    for name, leaf in under(a, "model").items():
+        torch.testing.assert_close(under(b, "model")[name], leaf, rtol=0, atol=1e-12)

@@ -1,0 +1,124 @@
+"""The command line as a user meets it: real processes, exit codes, no traceback."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+FAST = ["--data", "patients", "--partition", "random", "--clients", "3", "--rounds", "3",
+        "--set", "model.hidden=8"]  # fmt: skip
+
+
+def atoll(*arguments, cwd, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "atoll", *arguments],
+        capture_output=True, text=True, cwd=cwd, timeout=120, env=env,
+    )  # fmt: skip
+
+
+def test_run_prints_one_json_object_on_stdout(tmp_path):
+    done = atoll("run", "--method", "fed-avg", *FAST, "--seed", "0", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert {
+        "method", "data", "clients", "rounds", "seed", "test_accuracy", "val_accuracy",
+        "best_round", "per_client", "seconds_per_round", "bytes_up", "bytes_down", "run_dir",
+    } <= set(summary)  # fmt: skip
+    assert (summary["method"], summary["data"], summary["clients"]) == ("fed-avg", "patients", 3)
+    assert (tmp_path / summary["run_dir"] / "summary.json").is_file()
+    assert "3/3" in done.stderr
+
+
+def test_a_recipe_file_gives_the_same_and_flags_win(tmp_path):
+    (tmp_path / "recipe.toml").write_text(
+        '[data]\nname = "patients"\n[partition]\nname = "random"\nclients = 3\n'
+        "[model]\nhidden = 8\n[run]\nrounds = 3\nseed = 7\n"
+    )
+    by_file = atoll("run", "recipe.toml", "--seed", "0", "--json", cwd=tmp_path)
+    by_flags = atoll("run", *FAST, "--seed", "0", "--json", cwd=tmp_path)
+    same = ("test_accuracy", "best_round", "per_client", "seed", "rounds")
+    one, other = json.loads(by_file.stdout), json.loads(by_flags.stdout)
+    assert {key: one[key] for key in same} == {key: other[key] for key in same}
+
+
+def test_compare_says_whether_joining_pays(tmp_path):
+    done = atoll("compare", *FAST, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for method in ("local", "fed-avg", "centralized"):
+        assert method in done.stdout
+    assert "better than training alone for" in done.stdout
+    assert "of 3 clients" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "some"),
+    [
+        ("methods", ["local", "centralized", "fed-avg"]),
+        ("models", ["gcn", "sgc", "sage", "gat", "appnp", "mlp", "module"]),
+        ("datasets", ["digits", "patients", "cora", "citeseer", "pubmed"]),
+        ("partitions", ["metis", "random", "natural"]),
+        ("optimizers", ["sgd", "adam"]),
+    ],
+)
+def test_list_prints_a_line_each(kind, some, tmp_path):
+    done = atoll("list", kind, cwd=tmp_path)
+    assert done.returncode == 0
+    for name in some:
+        assert any(
+            line.split()[:1] == [name] and line.split()[1:] for line in done.stdout.split("\n")
+        )
+
+
+BAD = {
+    "an unknown method": (["run", "--method", "fedavg", *FAST], "did you mean 'fed-avg'?"),
+    "an unknown dataset": (["run", "--data", "cor"], "did you mean 'cora'?"),
+    "an unknown partition": (["run", "--partition", "metsi"], "did you mean 'metis'?"),
+    "an unknown model": (["run", "--model", "gcm"], "did you mean 'gcn'?"),
+    "an unknown key": (["run", *FAST, "--set", "method.fractoin=1"], "'method.fraction'?"),
+    "a malformed setting": (["run", *FAST, "--set", "rounds=1"], "section.key=value"),
+    "too many clients": (["run", *FAST, "--clients", "1000"], "can't be cut into 1000"),
+    "no training node": (
+        ["run", *FAST, "--clients", "90", "--set", "split.train=0.01"],
+        "no training node",
+    ),
+    "a missing recipe": (["run", "absent.toml"], "absent.toml"),
+    "no run directory": (["resume", "nowhere"], "nowhere"),
+    "an unknown table": (["reproduce", "fed-pub/table-22"], "did you mean 'fed-pub/table-2'?"),
+    "an unknown row": (["reproduce", "fed-pub/table-2", "--row", "cora-1"], "row of fed-pub"),
+    "an output that exists": (["run", *FAST, "--out", "."], "not empty"),
+    "an output that can't be made": (["run", *FAST, "--out", "taken/run"], "can't be made"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_sentence_and_exit_code_2(case, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    arguments, sentence = BAD[case]
+    done = atoll(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().split("\n")) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["taken"]
+
+
+def test_a_wrong_data_folder_is_named(tmp_path):
+    import os
+
+    done = atoll("run", "--data", "cora", cwd=tmp_path, env=os.environ | {"ATOLL_DATA": "absent"})
+    assert done.returncode == 2
+    assert "ATOLL_DATA names 'absent'" in done.stderr
+    done = atoll(
+        "run", "--data", "cora", cwd=tmp_path, env=os.environ | {"ATOLL_DATA": str(tmp_path)}
+    )
+    assert done.returncode == 2
+    assert "is missing" in done.stderr
+
+
+def test_help_teaches(tmp_path):
+    done = atoll("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("run", "compare", "resume", "reproduce", "list"):
+        assert command in done.stdout

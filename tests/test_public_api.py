@@ -1,0 +1,32 @@
+"""The names Atoll exports, so that none appears or vanishes by accident."""
+
+import subprocess
+import sys
+
+import atoll
+
+
+def test_exported_names():
+    assert atoll.__all__ == [
+        "AtollError", "Cohort", "Experiment", "Graph", "Result", "Run", "resume", "run",
+    ]  # fmt: skip
+    for name in atoll.__all__:
+        assert getattr(atoll, name).__name__ == name
+
+
+def test_importing_atoll_is_quick_and_sets_the_wait_policy():
+    code = (
+        "import os, sys; os.environ.pop('OMP_WAIT_POLICY', None); import atoll;"
+        "assert 'torch' not in sys.modules; print(os.environ['OMP_WAIT_POLICY'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "PASSIVE"
+
+
+def test_discovering_everything_does_not_import_torch_geometric():
+    code = (
+        "import sys; from atoll.experiment.config import resolve; resolve({});"
+        "from atoll.data.base import datasets; list(datasets);"
+        "assert 'torch_geometric' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,78 @@
+import pytest
+import torch
+
+from atoll.tree import Ragged, copy, flatten, kind, put, spread, stack, take, under, unflatten
+
+
+def example():
+    return {
+        "model/w": torch.arange(6.0).view(3, 2),
+        "rows/h": Ragged(torch.arange(4.0)[:, None], (1, 0, 3)),
+    }
+
+
+def test_kind_is_the_first_part_of_a_name():
+    assert kind("model/conv1.weight") == "model"
+    assert kind("weight") == "weight"
+
+
+def test_take_and_stack_are_inverse():
+    tree = example()
+    parts = [take(tree, [0, 1]), take(tree, [2])]
+    joined = stack(parts)
+    assert torch.equal(joined["model/w"], tree["model/w"])
+    assert joined["rows/h"].sizes == (1, 0, 3)
+    assert torch.equal(joined["rows/h"].values, tree["rows/h"].values)
+
+
+def test_take_of_a_run_is_a_view_and_of_a_choice_a_copy():
+    tree = example()
+    assert take(tree, [1, 2])["model/w"].data_ptr() == tree["model/w"][1].data_ptr()
+    assert take(tree, [2, 0])["model/w"].tolist() == [[4, 5], [0, 1]]
+
+
+def test_put_replaces_some_clients_rows():
+    new = {"model/w": torch.full((2, 2), 9.0), "rows/h": Ragged(torch.full((1, 1), 7.0), (0, 1))}
+    tree = put(example(), [2, 0], new, 3)
+    assert tree["model/w"].tolist() == [[9, 9], [2, 3], [9, 9]]
+    assert tree["rows/h"].sizes == (1, 0, 0)
+    assert tree["rows/h"].values.tolist() == [[7.0]]
+
+
+def test_put_of_an_updated_view_changes_nothing_else():
+    tree = example()
+    part = take(tree, [0, 1])
+    part["model/w"] += 1
+    assert put(tree, [0, 1], part, 3)["model/w"].tolist() == [[1, 2], [3, 4], [4, 5]]
+
+
+def test_put_refuses_a_state_with_other_names():
+    with pytest.raises(ValueError, match="model/w"):
+        put(example(), [0], {"rows/h": Ragged(torch.zeros(0, 1), (0,))}, 3)
+
+
+def test_flatten_and_unflatten_are_inverse():
+    tree = unflatten(flatten(example()))
+    assert set(tree) == set(example())
+    assert tree["rows/h"].sizes == (1, 0, 3)
+
+
+def test_spread_reuses_the_memory_it_is_given():
+    model = {"w": torch.tensor([1.0, 2.0])}
+    buffer = {"w": torch.zeros(3, 2)}
+    copies = spread(model, 3, into=buffer)
+    assert copies["w"].data_ptr() == buffer["w"].data_ptr()
+    assert copies["w"].tolist() == [[1, 2]] * 3
+    assert spread(model, 2, into=buffer)["w"].shape == (2, 2)
+
+
+def test_copy_shares_nothing():
+    tree = example()
+    other = copy(tree)
+    other["model/w"] += 1
+    assert tree["model/w"][0, 0] == 0
+
+
+def test_under_refuses_ragged_leaves():
+    with pytest.raises(TypeError, match="rows/h"):
+        under(example(), "rows")
