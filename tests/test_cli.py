@@ -74,7 +74,7 @@ BAD = {
     "an unknown method": (["run", "--method", "fedavg", *FAST], "did you mean 'fed-avg'?"),
     "an unknown dataset": (["run", "--data", "cor"], "did you mean 'cora'?"),
     "an unknown partition": (["run", "--partition", "metsi"], "did you mean 'metis'?"),
-    "an unknown model": (["run", "--model", "gcm"], "did you mean 'gcn'?"),
+    "an unknown model": (["run", "--model", "gcnn"], "did you mean 'gcn'?"),
     "an unknown key": (["run", *FAST, "--set", "method.fractoin=1"], "'method.fraction'?"),
     "a malformed setting": (["run", *FAST, "--set", "rounds=1"], "section.key=value"),
     "too many clients": (["run", *FAST, "--clients", "1000"], "can't be cut into 1000"),

@@ -240,16 +240,24 @@ def _bar() -> Iterator[Any]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with RichProgress(*columns, console=Console(stderr=True)) as bar:
+    bar = RichProgress(*columns, console=Console(stderr=True))
+    try:
         yield bar
+    finally:
+        bar.stop()
 
 
 @contextmanager
 def _progress(experiment: Experiment) -> Iterator[Progress]:
-    """A bar over rounds, with the current validation accuracy."""
+    """A bar over rounds, with the current validation accuracy; shown once a round is done."""
     with _bar() as bar:
         task = bar.add_task(experiment.method.registered_name, total=experiment.run.rounds, note="")
-        yield lambda r, val: bar.update(task, completed=r, note=f"validation {100 * val:.1f} %")
+
+        def advance(r: int, val: float) -> None:
+            bar.start()
+            bar.update(task, completed=r, note=f"validation {100 * val:.1f} %")
+
+        yield advance
 
 
 def main() -> None:

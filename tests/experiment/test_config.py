@@ -54,7 +54,7 @@ def test_later_tables_win_and_a_new_name_drops_the_old_ones_options():
         ({"method": {"name": "fed-avgg"}}, "unknown method 'fed-avgg': did you mean 'fed-avg'?"),
         ({"data": {"name": "corra"}}, "unknown dataset 'corra': did you mean 'cora'?"),
         ({"partition": {"name": "metiss"}}, "did you mean 'metis'?"),
-        ({"model": {"name": "gnc"}}, "did you mean 'gcn'?"),
+        ({"model": {"name": "gcnn"}}, "did you mean 'gcn'?"),
         ({"optimizer": {"name": "adamm"}}, "did you mean 'adam'?"),
         ({"method": {"fractoin": 1}}, "'method.fractoin': did you mean 'method.fraction'?"),
         ({"metod": {}}, "unknown config section 'metod': did you mean 'method'?"),

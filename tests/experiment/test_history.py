@@ -7,7 +7,9 @@ from atoll.federation.protocol import Replies
 
 
 def replies(val, test, nodes=((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))):
-    accuracy = torch.tensor([[0.0, v, t] for v, t in zip(val, test, strict=True)]).double()
+    accuracy = torch.tensor(
+        [[0.0, v, t] for v, t in zip(val, test, strict=True)], dtype=torch.float64
+    )
     body = {"metric/accuracy": accuracy, "metric/loss": torch.zeros(2, 3).double()}
     body["metric/nodes"] = torch.tensor(nodes).double()
     return Replies((0, 1), body, torch.ones(2))

@@ -43,7 +43,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_table(path: Path, table: polars.DataFrame) -> None:
     partial = path.with_name(path.name + ".partial")
-    table.write_parquet(partial)
+    table.rechunk().write_parquet(partial)
     partial.replace(path)
 
 
@@ -64,8 +64,9 @@ def damaged(path: Path, problem: object) -> AtollError:
 def write_tree(path: Path, tree: Tree, facts: Mapping[str, Any]) -> None:
     """Tensors and a few facts in one safetensors file that carries its own digest."""
     plain = flatten(tree)
-    header = {"facts": json.dumps(dict(facts)), "digest": _digest(plain)}
-    write_atomically(path, save(plain, metadata=header))
+    # One key only: safetensors writes several in no fixed order; equal runs must be equal bytes.
+    header = json.dumps({"facts": dict(facts), "digest": _digest(plain)})
+    write_atomically(path, save(plain, metadata={"atoll": header}))
 
 
 def read_tree(path: Path) -> tuple[Tree, dict[str, Any]]:
@@ -73,11 +74,11 @@ def read_tree(path: Path) -> tuple[Tree, dict[str, Any]]:
     try:
         content = path.read_bytes()
         size = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + size])["__metadata__"]
+        header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["atoll"])
         plain = load(content)
         if _digest(plain) != header["digest"]:
             raise ValueError("its digest does not match its content")
-        return unflatten(plain), json.loads(header["facts"])
+        return unflatten(plain), header["facts"]
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as problem:
         raise damaged(path, problem) from problem
 

@@ -57,6 +57,7 @@ def reproduce_table(
     task = bar.add_task(recipe.name, total=len(targets) * seeds, note="")
     kept = load_cells(out, recipe.name)
     done = []
+    bar.start()
     for target in targets:
         bar.update(task, note=f"{target.row} {target.method}")
         cell = _run(recipe, target, seeds, lambda: bar.advance(task))
