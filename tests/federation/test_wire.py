@@ -3,9 +3,10 @@ import pickle
 import pytest
 import torch
 
+from atoll.archive import pack
 from atoll.errors import AtollError
 from atoll.federation.protocol import Call
-from atoll.federation.wire import decode, decode_call, encode, encode_call
+from atoll.federation.wire import decode, decode_call, encode_call
 from atoll.tree import Ragged
 
 
@@ -27,6 +28,6 @@ def test_a_damaged_message_is_one_sentence(damage):
 
 
 def test_a_cut_message_is_one_sentence():
-    message = encode({}, {"a": torch.zeros(100)})
+    message = pack({"a": torch.zeros(100)}, {})
     with pytest.raises(AtollError, match="damaged"):
         decode(message[:-7])

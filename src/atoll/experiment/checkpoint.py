@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -10,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import polars
-import safetensors
 import tomli_w
-from safetensors.torch import load, save
-from torch import Tensor
 
+from atoll.archive import Unreadable, pack, unpack
 from atoll.errors import AtollError
 from atoll.federation.validation import log
-from atoll.tree import Tree, flatten, unflatten
+from atoll.tree import Tree
 
 _KEPT = 2
 
@@ -62,33 +59,16 @@ def damaged(path: Path, problem: object) -> AtollError:
 
 
 def write_tree(path: Path, tree: Tree, facts: Mapping[str, Any]) -> None:
-    """Tensors and a few facts in one safetensors file that carries its own digest."""
-    plain = flatten(tree)
-    # One key only: safetensors writes several in no fixed order; equal runs must be equal bytes.
-    header = json.dumps({"facts": dict(facts), "digest": _digest(plain)})
-    write_atomically(path, save(plain, metadata={"atoll": header}))
+    """Tensors and a few facts in one file that carries its own digest."""
+    write_atomically(path, pack(tree, facts, digest=True))
 
 
 def read_tree(path: Path) -> tuple[Tree, dict[str, Any]]:
     """The inverse of :func:`write_tree`. A torn or altered file is an error."""
     try:
-        content = path.read_bytes()
-        size = int.from_bytes(content[:8], "little")
-        header = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["atoll"])
-        plain = load(content)
-        if _digest(plain) != header["digest"]:
-            raise ValueError("its digest does not match its content")
-        return unflatten(plain), header["facts"]
-    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as problem:
+        return unpack(path.read_bytes())
+    except (OSError, Unreadable) as problem:
         raise damaged(path, problem) from problem
-
-
-def _digest(plain: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(plain):
-        total.update(f"{name} {plain[name].dtype} {list(plain[name].shape)}".encode())
-        total.update(plain[name].numpy().tobytes())
-    return total.hexdigest()
 
 
 def save_checkpoint(run_dir: Path, round: int, server: Tree, clients: Tree) -> None:
