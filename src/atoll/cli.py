@@ -162,11 +162,12 @@ def reproduce(
     from atoll.experiment.recipe import load_recipe
     from atoll.experiment.reproduce import reproduce_table
     from atoll.report.reproduction import show
+    from atoll.report.tables import console
 
     recipe = load_recipe(table)
     with _bar() as bar:
         cells = reproduce_table(recipe, row or [], seeds, out, bar)
-    Console().print(show(recipe, cells))
+    console().print(show(recipe, cells))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)
 
@@ -212,20 +213,20 @@ def _experiment(
 
 
 def _show(results: list[Any], as_json: bool) -> None:
-    from atoll.report.tables import comparison, joining
+    from atoll.report.tables import comparison, console, joining
 
     if as_json:
         summaries = [result.summary() for result in results]
         print(json.dumps(summaries[0] if len(summaries) == 1 else summaries))
         return
-    console = Console()
-    console.print(comparison(results))
+    screen = console()
+    screen.print(comparison(results))
     alone = [r for r in results if r.experiment.method.registered_name == "local"]
     for result in results:
         if alone and result is not alone[0] and not result.experiment.method.pooled:
-            console.print(joining(alone[0], result))
+            screen.print(joining(alone[0], result))
     for result in results:
-        console.print(f"kept in {result.run_dir}", style="dim", soft_wrap=True)
+        screen.print(f"kept in {result.run_dir}", style="dim", soft_wrap=True)
 
 
 @contextmanager

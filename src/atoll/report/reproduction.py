@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from atoll.experiment.recipe import Recipe
     from atoll.experiment.reproduce import Cell
 
-_COLUMNS = ("row", "method", "paper", "ours", "difference", "tolerance", "seeds", "seconds")
+_COLUMNS = ("row", "method", "paper", "ours", "diff.", "allowed", "seeds", "seconds")
 
 
 def _figures(cell: Cell) -> tuple[str, ...]:

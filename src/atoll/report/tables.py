@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import Console
 from rich.table import Table
 
 from atoll.experiment.result import Result
+
+_FILE_WIDTH = 110
+
+
+def console() -> Console:
+    """Standard output; a file or a pipe has no edge to wrap tables at."""
+    screen = Console()
+    return screen if screen.is_terminal else Console(width=max(screen.width, _FILE_WIDTH))
 
 
 def percent(value: float | None) -> str:
@@ -29,10 +38,10 @@ def comparison(results: Sequence[Result]) -> Table:
     table = Table(
         title=f"{first.data.registered_name}, {clients} clients "
         f"({first.partition.registered_name}), {first.run.rounds} rounds, seed {first.run.seed}",
-        caption="accuracy in percent at the round with the best mean validation accuracy",
+        caption="percent, mean over clients, at the round with the best mean validation accuracy",
     )
     table.add_column("method")
-    for heading in ("test, mean over clients", "spread", "worst client", "best round",
+    for heading in ("test accuracy", "spread", "worst client", "best round",
                     "ms a round", "sent up", "sent down"):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:

@@ -1,0 +1,132 @@
+"""Reproductions on a made-up paper, from recipe to table."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from atoll.cli import app
+from atoll.errors import AtollError
+from atoll.experiment import recipe as recipes
+from atoll.experiment.recipe import load_recipe, recipe_folder
+
+RECIPE = """
+title = "A made-up table"
+source = "Nobody, 2026."
+seeds = 2
+tolerance = {tolerance}
+above = "{above}"
+
+[settings]
+data = {{ name = "patients" }}
+partition = {{ name = "random", clients = 3 }}
+model = {{ hidden = 8 }}
+run = {{ rounds = 3 }}
+
+[methods.local]
+[methods.fed-avg]
+method = {{ fraction = 0.5 }}
+
+[rows.small]
+paper = {{ local = [{paper}, 0.5], fed-avg = [{paper}, 0.1] }}
+
+[rows.other]
+settings = {{ partition = {{ clients = 2 }} }}
+paper = {{ local = [{paper}, 0.5] }}
+tolerance = {{ local = 100.0 }}
+"""
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    folder = tmp_path / "recipes" / "nobody"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(recipes, "recipe_folder", lambda: tmp_path / "recipes")
+    monkeypatch.chdir(tmp_path)
+
+    def write(tolerance=100.0, above="outside", paper=50.0):
+        text = RECIPE.format(tolerance=tolerance, above=above, paper=paper)
+        (folder / "table-1.toml").write_text(text)
+
+    return write
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", "nobody/table-1", *arguments])
+
+
+def test_settings_of_table_row_and_method_are_laid_over_each_other(made_up):
+    made_up()
+    recipe = load_recipe("nobody/table-1")
+    cells = {(t.row, t.method): t for t in recipe.targets}
+    assert set(cells) == {("small", "local"), ("small", "fed-avg"), ("other", "local")}
+    experiment = cells["small", "fed-avg"].experiment(seed=4)
+    assert experiment.method.registered_name == "fed-avg"
+    assert experiment.method.fraction == 0.5
+    assert (experiment.partition.clients, experiment.run.seed) == (3, 4)
+    assert cells["other", "local"].experiment(0).partition.clients == 2
+    assert cells["other", "local"].tolerance == 100.0
+
+
+def test_ours_is_kept_beside_the_papers(made_up, tmp_path):
+    made_up()
+    done = reproduce("--row", "small", "--seeds", "2")
+    assert done.exit_code == 0, done.output
+    kept = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    assert [(c["row"], c["method"]) for c in kept] == [("small", "local"), ("small", "fed-avg")]
+    cell = kept[0]
+    assert cell["ours"] == pytest.approx(sum(cell["values"]) / 2)
+    assert cell["std"] == pytest.approx(abs(cell["values"][0] - cell["values"][1]) / 2**0.5)
+    assert cell["command"] == "atoll reproduce nobody/table-1 --row small --seeds 2"
+    assert cell["seconds"] > 0
+    assert cell["settings"]["run"]["rounds"] == 3
+    page = (tmp_path / "results/nobody/table-1.md").read_text()
+    assert f"| small | local | 50.00 ± 0.50 | {cell['ours']:.2f} ± {cell['std']:.2f} |" in page
+
+
+def test_rows_run_later_join_those_run_before(made_up, tmp_path):
+    made_up()
+    reproduce("--row", "other", "--seeds", "1")
+    reproduce("--row", "small", "--seeds", "1")
+    kept = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    assert [c["row"] for c in kept] == ["small", "small", "other"]
+
+
+@pytest.mark.parametrize(
+    ("paper", "above", "code"),
+    [(100.0, "outside", 1), (0.0, "outside", 1), (0.0, "fine", 0)],
+)
+def test_a_cell_outside_its_tolerance_makes_exit_code_1(made_up, paper, above, code):
+    made_up(tolerance=0.5, above=above, paper=paper)
+    done = reproduce("--row", "small", "--seeds", "1")
+    assert done.exit_code == code
+    assert ("outside" in done.output) == bool(code)
+
+
+def test_a_recipe_without_rows_is_explained(made_up, tmp_path):
+    (tmp_path / "recipes/nobody/table-1.toml").write_text("title = 'x'\nsource = 'y'\n")
+    with pytest.raises(AtollError, match="no section 'settings'"):
+        load_recipe("nobody/table-1")
+
+
+def test_a_damaged_results_file_is_named_and_kept(made_up, tmp_path):
+    made_up()
+    (tmp_path / "results/nobody").mkdir(parents=True)
+    kept = tmp_path / "results/nobody/table-1.json"
+    kept.write_text("{")
+    done = reproduce("--row", "small", "--seeds", "1")
+    assert isinstance(done.exception, AtollError)
+    assert "table-1.json" in str(done.exception)
+    assert kept.read_text() == "{"
+
+
+@pytest.mark.parametrize(
+    "name", sorted(str(p.relative_to(recipe_folder()).with_suffix(""))
+                   for p in recipe_folder().glob("*/*.toml"))
+)  # fmt: skip
+def test_every_recipe_of_the_project_resolves(name):
+    recipe = load_recipe(name)
+    assert recipe.targets
+    for target in recipe.targets:
+        assert target.experiment(0).method.registered_name == target.method
+        assert 0 < target.mean < 100
