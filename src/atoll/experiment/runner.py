@@ -41,14 +41,21 @@ Progress = Callable[[int, float], None]
 _ONE_THREAD_BELOW_NODES = 10_000
 
 
+def load_whole(experiment: Experiment) -> Graph:
+    """The whole graph with its split."""
+    rng = server_stream(experiment.run.seed, 0, "split")
+    return experiment.split.apply(experiment.data.load(), rng)
+
+
+def parties_of(experiment: Experiment, whole: Graph) -> list[Graph]:
+    """The whole graph, cut: one graph a client."""
+    return experiment.partition.cut(whole, server_stream(experiment.run.seed, 0, "partition"))
+
+
 def load_parties(experiment: Experiment) -> list[Graph]:
-    """Load, split and cut: one graph a client (the whole graph for a pooled method)."""
-    seed = experiment.run.seed
-    whole = experiment.split.apply(experiment.data.load(), server_stream(seed, 0, "split"))
-    if experiment.method.pooled:
-        parties = [whole]
-    else:
-        parties = experiment.partition.cut(whole, server_stream(seed, 0, "partition"))
+    """What an experiment trains on: one graph a client, the whole graph for a pooled method."""
+    whole = load_whole(experiment)
+    parties = [whole] if experiment.method.pooled else parties_of(experiment, whole)
     for client, graph in enumerate(parties):
         if not graph.train.any():
             raise AtollError(

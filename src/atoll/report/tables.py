@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atoll.experiment.result import Result
+from atoll.report.description import Description
 
 _FILE_WIDTH = 110
 
@@ -56,6 +57,29 @@ def comparison(results: Sequence[Result]) -> Table:
             size(result.bytes_up),
             size(result.bytes_down),
         )
+    return table
+
+
+def describe_table(description: Description) -> Table:
+    """One row a client, then the whole graph."""
+    facts = description.summary()
+    table = Table(
+        title=f"{description.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
+        f"{facts['features']} features, {facts['classes']} classes",
+        caption=f"{facts['anchors']} nodes held by several clients, {facts['missing_edges']} edges "
+        f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}",
+    )
+    columns = ("client", "nodes", "edges", "classes", "labelled", "anchors", "clustering",
+               "missing edges")  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in facts["per_client"]:
+        cells = [row[column.replace(" ", "_")] for column in columns]
+        table.add_row(*(f"{c:.3f}" if isinstance(c, float) else str(c) for c in cells))
+    table.add_section()
+    table.add_row("whole", str(facts["nodes"]), str(facts["edges"]), str(facts["classes"]),
+                  str(int(description.whole.train.sum())), str(facts["anchors"]),
+                  f"{facts['clustering']:.3f}", str(facts["missing_edges"]))  # fmt: skip
     return table
 
 

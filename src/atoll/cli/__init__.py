@@ -1,0 +1,49 @@
+"""The command line: results to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from atoll.cli import data, experiments
+from atoll.errors import AtollError, Interrupted
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Federated learning on graphs: simulate, compare and reproduce methods.\n\n"
+    "Try [bold]atoll run[/bold] for one experiment on built-in data, "
+    "[bold]atoll compare[/bold] to see whether joining pays, and "
+    "[bold]atoll list methods[/bold] for what there is.",
+)
+for command in (
+    experiments.run,
+    experiments.compare,
+    experiments.resume,
+    experiments.reproduce,
+    data.list_,
+    data.describe,
+    data.split,
+    data.fetch,
+):
+    app.command(command.__name__.rstrip("_"))(command)
+
+
+def main() -> None:
+    """Entry point: errors a user can mend are one sentence and exit code 2."""
+    logging.basicConfig(stream=sys.stderr, format="atoll: %(message)s", level=logging.WARNING)
+    try:
+        app()
+    except Interrupted as stop:
+        print(f"atoll: {stop}", file=sys.stderr)
+        sys.exit(130)
+    except AtollError as problem:
+        print(f"atoll: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("atoll: stopped at once; the last checkpoint can be resumed.", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,98 @@
+"""The options that describe an experiment, shared by every command that needs one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from atoll.experiment.config import Experiment
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+_OPTIONS: dict[str, Any] = {
+    "recipe": Annotated[
+        Path | None, typer.Argument(help="A TOML file with the settings; flags win over it.")
+    ],
+    "method": Annotated[str | None, typer.Option(help="See: atoll list methods.")],
+    "data": Annotated[str | None, typer.Option(help="See: atoll list datasets.")],
+    "partition": Annotated[
+        str | None, typer.Option(help="How the graph is cut. See: atoll list partitions.")
+    ],
+    "owner": Annotated[
+        str | None,
+        typer.Option(help="The column of your table that names each node's owner: a client each."),
+    ],
+    "model": Annotated[str | None, typer.Option(help="See: atoll list models.")],
+    "clients": Annotated[int | None, typer.Option(help="Number of parties.")],
+    "rounds": Annotated[int | None, typer.Option(help="Number of rounds.")],
+    "seed": Annotated[int | None, typer.Option(help="Seeds split, partition and training.")],
+    "chunk": Annotated[
+        int | None, typer.Option(help="Clients trained at once: 0 all, 1 one by one, m in chunks.")
+    ],
+    "set": Annotated[
+        list[str] | None,
+        typer.Option(metavar="SECTION.KEY=VALUE", help="Any field, e.g. optimizer.lr=0.005."),
+    ],
+}
+# Where an option lands in a config: a section and a key.
+_FIELDS = {
+    "method": ("method", "name"),
+    "data": ("data", "name"),
+    "partition": ("partition", "name"),
+    "model": ("model", "name"),
+    "clients": ("partition", "clients"),
+    "rounds": ("run", "rounds"),
+    "seed": ("run", "seed"),
+    "chunk": ("run", "chunk"),
+}
+DATA_OPTIONS = ("recipe", "data", "partition", "owner", "clients", "seed", "set")
+ALL_OPTIONS = tuple(_OPTIONS)
+
+
+def with_options(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the named options and hand them to it as one dictionary, ``choices``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        shared = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTIONS[name]
+            )
+            for name in names
+        ]
+        rest = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in list(own.values())[1:]]
+
+        @functools.wraps(command)
+        def wrapper(**given: Any) -> None:
+            choices = {name: given.pop(name) for name in names}
+            command(choices, **given)
+
+        del wrapper.__wrapped__
+        wrapper.__signature__ = inspect.Signature([*shared, *rest])  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in [*shared, *rest]}
+        return wrapper
+
+    return decorate
+
+
+def experiment(choices: dict[str, Any]) -> Experiment:
+    """The experiment that a recipe, flags and settings describe; the later of them win."""
+    from atoll.experiment.config import merged, read_table, resolve, setting
+
+    given: list[dict[str, dict[str, Any]]] = []
+    owner = choices.get("owner")
+    if owner is not None:
+        given.append({"data": {"owner": owner}, "partition": {"name": "natural"}})
+    for option, (section, key) in _FIELDS.items():
+        if choices.get(option) is not None:
+            given.append({section: {key: choices[option]}})
+    for section, key, value in map(setting, choices.get("set") or []):
+        given.append({section: {key: value}})
+    recipe = choices.get("recipe")
+    return resolve(merged(read_table(recipe) if recipe else {}, *given))

@@ -1,0 +1,151 @@
+"""What a partition did to a graph, client by client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import polars
+from scipy import sparse
+
+from atoll.graph import Graph
+
+_ROWS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A whole graph and its parties. Nodes of different parties are the same if their ids are."""
+
+    whole: Graph
+    parties: Sequence[Graph]
+
+    @cached_property
+    def places(self) -> list[np.ndarray]:
+        """For each client, the numbers of its nodes in the whole graph, found by id."""
+        order = np.argsort(self.whole.ids, kind="stable")
+        return [order[np.searchsorted(self.whole.ids, g.ids, sorter=order)] for g in self.parties]
+
+    @cached_property
+    def holds(self) -> sparse.csr_array:
+        """``[clients, nodes]``: one where a client holds a node of the whole graph."""
+        clients = np.repeat(np.arange(len(self.parties)), [len(nodes) for nodes in self.places])
+        ones = np.ones(len(clients), dtype=np.int64)
+        shape = (len(self.parties), self.whole.nodes)
+        return sparse.csr_array((ones, (clients, np.concatenate(self.places))), shape=shape)
+
+    @cached_property
+    def anchors(self) -> np.ndarray:
+        """Which nodes of the whole graph several clients hold ``[n]``."""
+        return np.asarray(self.holds.sum(axis=0) > 1).reshape(-1)
+
+    @cached_property
+    def lost(self) -> sparse.csr_array:
+        """``[n, n]``: the edges of the whole graph that no client holds."""
+        ends = [place[g.edges] for place, g in zip(self.places, self.parties, strict=True)]
+        source, target = np.concatenate(ends, axis=1)
+        shape = (self.whole.nodes,) * 2
+        held = sparse.csr_array((np.ones(len(source)), (target, source)), shape=shape)
+        return sparse.csr_array(self.whole.adjacency - self.whole.adjacency.multiply(held > 0))
+
+    @cached_property
+    def missing(self) -> np.ndarray:
+        """``[clients, clients]``: edges of the whole graph that no client holds, by the clients
+        that hold their ends (an end held by several counts for each of them)."""
+        pairs = (self.holds @ self.lost @ self.holds.T).toarray()
+        np.fill_diagonal(pairs, np.diag(pairs) / 2)
+        rounded: np.ndarray = np.rint(pairs).astype(np.int64)
+        return rounded
+
+    @cached_property
+    def missing_edges(self) -> int:
+        """Edges of the whole graph that no client holds, each counted once."""
+        return int(self.lost.sum()) // 2
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """``[clients, classes]``: how many nodes of each class a client holds."""
+        return np.stack(
+            [np.bincount(g.y[g.y >= 0], minlength=self.whole.classes) for g in self.parties]
+        )
+
+    @cached_property
+    def heterogeneity(self) -> float:
+        """Median Jensen-Shannon distance of label distributions over all pairs of clients."""
+        shares = self.labels / np.maximum(self.labels.sum(axis=1, keepdims=True), 1)
+        pairs = list(combinations(shares, 2))
+        return float(np.median([jensen_shannon(p, q) for p, q in pairs])) if pairs else 0.0
+
+    def table(self) -> polars.DataFrame:
+        """One row a client. Its missing edges are those of the whole graph that touch one of its
+        nodes and that it does not hold itself."""
+        return polars.DataFrame([self._row(client) for client in range(len(self.parties))])
+
+    def summary(self) -> dict[str, Any]:
+        """The plain facts, ready for JSON."""
+        return {
+            "nodes": self.whole.nodes,
+            "edges": self.whole.edges.shape[1] // 2,
+            "features": self.whole.features,
+            "classes": self.whole.classes,
+            "clustering": clustering_coefficient(self.whole),
+            "clients": len(self.parties),
+            "anchors": int(self.anchors.sum()),
+            "missing_edges": self.missing_edges,
+            "heterogeneity": self.heterogeneity,
+            "per_client": self.table().to_dicts(),
+        }
+
+    def _row(self, client: int) -> dict[str, int | float | str]:
+        graph, place = self.parties[client], self.places[client]
+        mine = np.zeros(self.whole.nodes)
+        mine[place] = 1.0
+        neighbours = self.whole.adjacency @ mine
+        touching = self.whole.adjacency.sum(axis=1) @ mine - neighbours @ mine / 2
+        edges = graph.edges.shape[1] // 2
+        return {
+            "client": client,
+            "name": graph.name,
+            "nodes": graph.nodes,
+            "edges": edges,
+            "classes": int((self.labels[client] > 0).sum()),
+            "labelled": int(graph.train.sum()),
+            "anchors": int(self.anchors[place].sum()),
+            "clustering": clustering_coefficient(graph),
+            "missing_edges": round(touching) - edges,
+        }
+
+
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
+    """Jensen-Shannon distance of two distributions: the root of the divergence, in nats.
+
+    FED-PUB calls its heterogeneity a divergence; its Table 4 fits the root.
+    """
+    middle = (p + q) / 2
+
+    def relative(a: np.ndarray) -> float:
+        there = a > 0
+        return float((a[there] * np.log(a[there] / middle[there])).sum())
+
+    return float(np.sqrt((relative(p) + relative(q)) / 2))
+
+
+def clustering_coefficient(graph: Graph) -> float:
+    """Mean over nodes of the share of a node's neighbour pairs that are joined."""
+    a = graph.adjacency
+    degree = np.diff(a.indptr)
+    triangles = np.concatenate(
+        [
+            np.asarray(
+                (a[i : i + _ROWS_AT_ONCE] @ a).multiply(a[i : i + _ROWS_AT_ONCE]).sum(axis=1)
+            )
+            for i in range(0, graph.nodes, _ROWS_AT_ONCE)
+        ]
+    ).reshape(-1)
+    pairs = degree * (degree - 1.0)
+    shares = np.divide(triangles, pairs, out=np.zeros(graph.nodes), where=pairs > 0)
+    return float(shares.mean())
