@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,24 @@ def test_bad_input_is_one_sentence_and_exit_code_2(case, tmp_path):
     assert done.stdout == ""
     assert len(done.stderr.strip().split("\n")) == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["taken"]
+
+
+def test_a_model_from_a_file_beside_the_user(tmp_path):
+    (tmp_path / "mynet.py").write_text(
+        "from torch_geometric.nn import GCN\n"
+        "def build(features, classes):\n"
+        "    return GCN(features, 8, num_layers=2, out_channels=classes)\n"
+    )
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("atoll")), "run", "--data", "patients", "--clients",
+         "3", "--rounds", "2", "--model", "module", "--set", "model.factory=mynet:build", "--json"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["model"] == "module"
+    config = (tmp_path / summary["run_dir"] / "config.toml").read_text()
+    assert 'factory = "mynet:build"' in config
 
 
 def test_a_wrong_data_folder_is_named(tmp_path):

@@ -44,6 +44,10 @@ class Speaks(Method):
         draws = [[float(s.random())] for s in rng.streams]
         return state, Reply({"draw/x": torch.tensor(draws, dtype=torch.float64)})
 
+    @client_step
+    def fail(self, cohort, state, shared, each, rng):
+        raise RuntimeError("boom")
+
     def not_a_step(self):
         return None
 
@@ -169,6 +173,16 @@ def test_asking_twice_in_a_round_draws_anew_and_the_next_run_repeats_it(engine):
     assert len(set(first.flatten().tolist())) == 4
     again = federation(chunk=1).ask("count", expect=expect).body["draw/x"]
     assert torch.equal(first, again)
+
+
+@pytest.mark.parametrize("chunk", [0, 1])
+def test_an_error_in_a_step_says_where_it_happened(chunk):
+    fed = federation(chunk=chunk)
+    with pytest.raises(RuntimeError, match="boom") as problem:
+        fed.ask("fail", to=(2,) if chunk else None, expect={})
+    [note] = problem.value.__notes__
+    assert "step 'fail' of round 1" in note
+    assert ("(2,)" if chunk else "(0, 1, 2, 3)") in note
 
 
 def test_only_steps_can_be_asked_for():

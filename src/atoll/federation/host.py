@@ -45,13 +45,16 @@ class Host:
         for start, part in enumerate(self._parts(positions)):
             cohort = self._cohort(part)
             first = start * self.chunk
-            state, reply = step(
-                cohort,
-                take(self.state, part),
-                call.shared,
-                take(each, range(first, first + len(part))),
-                CohortRng(self.seed, cohort.clients, call.round, call.key),
-            )
+            rows = take(each, range(first, first + len(part)))
+            rng = CohortRng(self.seed, cohort.clients, call.round, call.key)
+            try:
+                state, reply = step(cohort, take(self.state, part), call.shared, rows, rng)
+            except Exception as problem:
+                problem.add_note(
+                    f"in step '{call.step}' of round {call.round} for clients {cohort.clients}; "
+                    f"--chunk 1 tells which of them"
+                )
+                raise
             self._refuse_private(call.step, reply.body)
             self.state = put(self.state, part, state, self.cohort.k)
             yield Batch(cohort.clients, reply.body, reply.weight)

@@ -1,6 +1,7 @@
 """Any torch module with ``forward(x, edge_index)``, run client by client."""
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -84,6 +85,8 @@ def _resolve(factory: Factory | str) -> Factory:
     if callable(factory):
         return factory
     where, _, name = factory.partition(":")
+    if "" not in sys.path:
+        sys.path.append("")  # a file beside the user, as with `python -m`
     try:
         found: Factory = getattr(importlib.import_module(where), name)
     except (ImportError, AttributeError, ValueError) as problem:
