@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 from scipy import sparse
 
 from atoll.graph import Graph
+
+# Taken at the start: tests change the environment.
+_REAL_DATA = os.environ.get("ATOLL_DATA")
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +46,17 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def real_data() -> Path:
-    if not os.environ.get("ATOLL_DATA"):
+    if not _REAL_DATA:
         pytest.skip("set ATOLL_DATA to the folder of real datasets")
-    return Path(os.environ["ATOLL_DATA"])
+    return Path(_REAL_DATA)
+
+
+@pytest.fixture
+def torch_geometric() -> None:
+    """Imports it past the warnings of its own that it raises on import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch_geometric.datasets  # noqa: F401
 
 
 @pytest.fixture

@@ -20,8 +20,13 @@ def test_an_interruption_leaves_what_was_there(
 ) -> None:
     target = tmp_path / "file"
     target.write_text("old")
-    with pytest.raises(problem), written_whole(target) as part:
-        part.write_text("half of the n")
-        raise problem
+
+    def write_half() -> None:
+        with written_whole(target) as part:
+            part.write_text("half of the n")
+            raise problem
+
+    with pytest.raises(problem):
+        write_half()
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]

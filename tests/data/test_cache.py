@@ -117,6 +117,17 @@ def test_no_flipped_byte_goes_unnoticed(raw: Path, own_cache: Path, same_graph: 
         same_graph(cached("path", {}, [raw], read), read.graph)
 
 
+def test_a_damaged_shape_is_noticed(raw: Path, own_cache: Path, same_graph: Same) -> None:
+    read = Reader(path_graph())
+    cached("path", {}, [raw], read)
+    (entry,) = own_cache.iterdir()
+    whole = entry.read_bytes()
+    assert whole.count(b"(2, 4)") == 1
+    entry.write_bytes(whole.replace(b"(2, 4)", b"(2, 3)"))
+    same_graph(cached("path", {}, [raw], read), read.graph)
+    assert read.times == 2
+
+
 def test_a_pickle_in_the_cache_is_not_run(raw: Path, own_cache: Path) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[object, ...]:

@@ -143,13 +143,8 @@ def read_planetoid(files: Sequence[Path], name: str) -> Graph:
         pairs = [(u, v) for u, around in neighbours.items() for v in around]
         edges = checked_edges(np.array(pairs).T, nodes)
         graph = make_graph(x, edges, labels, classes=topics.shape[1], name=name)
-        trained = len(y)
-        return with_split(
-            graph,
-            mask(np.arange(trained), nodes),
-            mask(np.arange(trained, trained + PUBLIC_VALIDATION), nodes),
-            mask(test, nodes),
-        )
+        train, val, _ = np.split(np.arange(known), [len(y), len(y) + PUBLIC_VALIDATION])
+        return with_split(graph, *(mask(part, nodes) for part in (train, val, test)))
 
 
 class _ArraysOnly(pickle.Unpickler):
