@@ -30,6 +30,7 @@ def test_standardised_by_hand() -> None:
 @pytest.mark.usefixtures("empty_home")
 def test_it_lies_nowhere() -> None:
     with pytest.raises(
-        AtollError, match="german-credit can't be downloaded; put 'GermanCredit/raw/"
+        AtollError,
+        match=r"^german-credit: 'GermanCredit/raw/germancredit.npz' is missing; put it into a",
     ):
         GermanCredit().load()

@@ -60,4 +60,6 @@ def test_the_listing(data_folder: Path, write_npz: Any) -> None:
     assert len(entries["cora"].missing) == 7
     assert entries["wiki-cs"].home == data_folder / "WikiCS"
     assert entries["wiki-cs"].missing == ("raw/data.json",)
+    assert entries["wiki-cs"].downloadable
+    assert not entries["bail"].downloadable
     assert entries["wiki-cs"].summary.startswith("11,701 Wikipedia articles")

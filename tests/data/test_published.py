@@ -25,7 +25,7 @@ class Small(PublishedDataset):
         return ("raw/small.npz",)
 
     def address(self, file: str) -> str:
-        return f"{self.url}/{file}" if self.url else super().address(file)
+        return f"{self.url}/{file}"
 
     def read(self, files: Sequence[Path]) -> Graph:
         self.reads.append(files[0].name)
@@ -54,10 +54,22 @@ def test_a_missing_file_is_named(data_folder: Path) -> None:
     )
 
 
-@pytest.mark.usefixtures("empty_home")
-def test_a_dataset_without_address_says_so() -> None:
-    with pytest.raises(AtollError, match=r"^small can't be downloaded; put 'Small/raw/small.npz'"):
+def test_what_lies_nowhere_is_not_promised(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Small, "downloadable", False)
+    with pytest.raises(AtollError) as given:
         Small().load()
+    assert str(given.value) == (
+        f"small: '{data_folder}/Small/raw/small.npz' is missing; put it there."
+    )
+    monkeypatch.delenv("ATOLL_DATA")
+    monkeypatch.setenv("HOME", str(data_folder))
+    with pytest.raises(AtollError) as not_given:
+        Small().load()
+    assert str(not_given.value) == (
+        "small: 'Small/raw/small.npz' is missing; put it into a folder and name that in ATOLL_DATA."
+    )
 
 
 def test_missing_files_are_downloaded_once(

@@ -25,6 +25,7 @@ class Judged(PublishedDataset):
     orders of magnitude); ``largest_component`` keeps only the largest connected component.
     """
 
+    downloadable: ClassVar[bool] = False
     largest_component: bool = False
     standardise: bool = True
 

@@ -29,6 +29,7 @@ class DebianDeps(PublishedDataset):
     """
 
     folder: ClassVar[str] = "DebianDeps"
+    downloadable: ClassVar[bool] = False
     largest_component: bool = False
     normalise: bool = False
 

@@ -18,6 +18,7 @@ class Fetchable:
     summary: str
     home: Path
     missing: tuple[str, ...]
+    downloadable: bool
     sources: tuple[str, ...]
 
 
@@ -28,8 +29,16 @@ def fetchable() -> list[Fetchable]:
         cls = datasets[name]
         if issubclass(cls, PublishedDataset):
             dataset = cls()
-            missing = tuple(dataset.missing())
-            entries.append(Fetchable(name, summary, dataset.home(), missing, cls.sources))
+            entries.append(
+                Fetchable(
+                    name=name,
+                    summary=summary,
+                    home=dataset.home(),
+                    missing=tuple(dataset.missing()),
+                    downloadable=cls.downloadable,
+                    sources=cls.sources,
+                )
+            )
     return entries
 
 

@@ -25,6 +25,7 @@ class PublishedDataset(Dataset):
 
     folder: ClassVar[str]
     sources: ClassVar[tuple[str, ...]] = ("auto",)
+    downloadable: ClassVar[bool] = True
 
     @abstractmethod
     def files(self) -> tuple[str, ...]:
@@ -35,11 +36,8 @@ class PublishedDataset(Dataset):
         """The graph of the raw files, with the options applied."""
 
     def address(self, file: str) -> str:
-        """Where a raw file can be downloaded; a dataset that lies nowhere says so."""
-        raise AtollError(
-            f"{self.registered_name} can't be downloaded; put '{self.folder}/{file}' into a folder "
-            f"and name that folder in ATOLL_DATA."
-        )
+        """Where a raw file can be downloaded."""
+        raise NotImplementedError(f"{type(self).__name__} names no address for {file}")
 
     def load(self) -> Graph:
         return self.load_from(self.obtain())
@@ -60,15 +58,21 @@ class PublishedDataset(Dataset):
         """The raw files, downloaded if they are missing and may be."""
         if source not in self.sources:
             raise unknown(f"source of {self.registered_name}", source, self.sources)
-        missing, may_download = self.missing(), data_root()[1]
-        if missing and not may_download:
-            raise AtollError(
-                f"{self.registered_name}: '{self.home() / missing[0]}' is missing; put it there, "
-                f"or unset ATOLL_DATA to have it downloaded."
-            )
+        missing = self.missing()
         if missing:
+            self._check_may_download(missing[0])
             self.download(missing)
         return tuple(self.home() / file for file in self.files())
+
+    def _check_may_download(self, file: str) -> None:
+        given = not data_root()[1]
+        if self.downloadable and not given:
+            return
+        remedy = "put it there" if given else "put it into a folder and name that in ATOLL_DATA"
+        if self.downloadable:
+            remedy += ", or unset ATOLL_DATA to have it downloaded"
+        path = self.home() / file if given else f"{self.folder}/{file}"
+        raise AtollError(f"{self.registered_name}: '{path}' is missing; {remedy}.")
 
     def download(self, missing: Sequence[str]) -> None:
         """Fetch the missing raw files, each from its own address."""
