@@ -116,7 +116,9 @@ class Graph:
     @property
     def undirected(self) -> bool:
         def check() -> bool:
-            return bool((self.adjacency != self.adjacency.T).nnz == 0)
+            a, t = self.adjacency, self.adjacency.T.tocsr()
+            # Sorted rows of ones: the same entries make the same arrays.
+            return np.array_equal(a.indptr, t.indptr) and np.array_equal(a.indices, t.indices)
 
         return self.cached("undirected", check)
 
@@ -246,10 +248,20 @@ def make_graph(
 
 def undirected_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     """Both directions of every edge once, without self-loops, sorted."""
-    source, target = np.concatenate([edges, edges[::-1]], axis=1).astype(np.int64)
-    keep = source != target
-    keys = np.unique(source[keep] * nodes + target[keep])
-    return np.stack([keys // nodes, keys % nodes])
+    if edges.size and not 0 <= edges.min() <= edges.max() < nodes:
+        raise AtollError(f"edges must be two rows of node numbers from 0 to {nodes - 1}.")
+    source, target = edges[:, edges[0] != edges[1]].astype(np.int64)
+    # Both ends packed into one number, sorted in place: np.unique would hash, many times slower.
+    bits = max(nodes - 1, 1).bit_length()
+    keys = np.concatenate([source << bits | target, target << bits | source])
+    keys.sort()
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    keys = keys[first]
+    both = np.empty((2, len(keys)), dtype=np.int64)
+    np.right_shift(keys, bits, out=both[0])
+    np.bitwise_and(keys, (1 << bits) - 1, out=both[1])
+    return both
 
 
 def largest_component(graph: Graph) -> Graph:
@@ -258,6 +270,13 @@ def largest_component(graph: Graph) -> Graph:
     if count <= 1:
         return graph
     return graph.subgraph(np.flatnonzero(label == np.bincount(label).argmax()))
+
+
+def node_mask(chosen: np.ndarray, nodes: int) -> np.ndarray:
+    """True for the chosen nodes ``[n]``."""
+    mask = np.zeros(nodes, dtype=bool)
+    mask[chosen] = True
+    return mask
 
 
 def dense(x: Features) -> np.ndarray:

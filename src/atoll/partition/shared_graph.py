@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, node_mask
 from atoll.partition.base import Partition, partitions
 
 
@@ -31,7 +31,7 @@ class SharedGraph(Partition):
         dealt = {split: _dealt(graph, split, self.clients, rng) for split in ("train", "val")}
         clients = []
         for k in range(self.clients):
-            train, val = (_mask(graph.nodes, dealt[split][k]) for split in ("train", "val"))
+            train, val = (node_mask(dealt[split][k], graph.nodes) for split in ("train", "val"))
             hidden = (graph.train | graph.val) & ~(train | val | graph.test)
             clients.append(
                 graph.relabelled(
@@ -52,9 +52,3 @@ def _dealt(graph: Graph, split: str, clients: int, rng: np.random.Generator) -> 
             f"training split or ask for fewer clients."
         )
     return np.array_split(rng.permutation(nodes), clients)
-
-
-def _mask(nodes: int, chosen: np.ndarray) -> np.ndarray:
-    mask = np.zeros(nodes, dtype=bool)
-    mask[chosen] = True
-    return mask
