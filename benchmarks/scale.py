@@ -96,7 +96,7 @@ def main() -> None:
     large = args.large or args.nodes
     if large:
         nodes = args.nodes or 2_400_000
-        data = Communities(nodes=nodes, degree=25.0, communities=1_000, features=16)
+        data = Communities(nodes=nodes, degree=25.1, communities=1_000, features=16)
     else:
         data = Communities()
     measure(data, args.partition, args.clients or (10 if large else 20))
