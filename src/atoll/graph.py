@@ -20,12 +20,14 @@ class Holding:
     """What one party naturally holds of a larger graph.
 
     ``nodes`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
-    None for every edge between the nodes. Holdings may overlap.
+    None for every edge between the nodes. Holdings may overlap. ``links`` name the holdings that
+    this party has ties with, where the parties themselves form a network.
     """
 
     name: str
     nodes: np.ndarray
     edges: np.ndarray | None = None
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,57 +116,105 @@ class Graph:
     @property
     def undirected(self) -> bool:
         def check() -> bool:
-            return bool((self.adjacency != self.adjacency.T).nnz == 0)
+            a, t = self.adjacency, self.adjacency.T.tocsr()
+            # Sorted rows of ones: the same entries make the same arrays.
+            return np.array_equal(a.indptr, t.indptr) and np.array_equal(a.indices, t.indices)
 
         return self.cached("undirected", check)
 
     def cached(self, key: str, build: Callable[[], T]) -> T:
-        """A graph never changes, so what is derived from it is computed once."""
+        """What is derived from the features and edges, which never change, is computed once."""
         if key not in self._cache:
             self._cache[key] = build()
         return self._cache[key]  # type: ignore[return-value]
 
+    def relabelled(self, *, y: np.ndarray, train: np.ndarray, val: np.ndarray, name: str) -> Graph:
+        """The same features, edges and test nodes with other labels; what is derived is shared."""
+        other = replace(self, y=y, train=train, val=val, name=name)
+        object.__setattr__(other, "_cache", self._cache)
+        return other
+
     def held(self, holding: Holding) -> Graph:
         """One party's graph: its nodes, and its edges between them."""
-        mine = self if holding.edges is None else replace(self, edges=self.edges[:, holding.edges])
-        return replace(mine, holdings=()).subgraph(
-            holding.nodes, name=f"{self.name} {holding.name}"
-        )
+        place = self._places(holding.nodes)
+        if holding.edges is None:
+            columns = self._columns_between(place)
+        else:
+            columns = holding.edges[(place[self.edges[:, holding.edges]] >= 0).all(axis=0)]
+        name = f"{self.name} {holding.name}"
+        return self._part(holding.nodes, place[self.edges[:, columns]], (), name)
 
     def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
         """The graph induced on some nodes, in the order given. Holdings shrink with it."""
-        place = np.full(self.nodes, -1, dtype=np.int64)
-        place[nodes] = np.arange(len(nodes))
-        edges = place[self.edges]
-        kept = (edges >= 0).all(axis=0)
+        place = self._places(nodes)
+        columns = self._columns_between(place)
+        holdings = _shrunk(self.holdings, place, columns, self.edges.shape[1])
+        part = self._part(nodes, place[self.edges[:, columns]], holdings, name or self.name)
+        if self._cache.get("undirected"):
+            part._cache["undirected"] = True
+        return part
+
+    def _part(
+        self, nodes: np.ndarray, edges: np.ndarray, holdings: tuple[Holding, ...], name: str
+    ) -> Graph:
         return replace(
             self,
             x=self.x[nodes],
-            edges=edges[:, kept],
-            holdings=_shrunk(self.holdings, place, np.where(kept, np.cumsum(kept) - 1, -1)),
+            edges=edges,
             y=self.y[nodes],
             train=self.train[nodes],
             val=self.val[nodes],
             test=self.test[nodes],
             ids=self.ids[nodes],
-            name=name or self.name,
+            name=name,
+            holdings=holdings,
         )
+
+    def _places(self, nodes: np.ndarray) -> np.ndarray:
+        """Where each node stands among some nodes ``[n]``, -1 for the others."""
+        place = np.full(self.nodes, -1, dtype=np.int64)
+        place[nodes] = np.arange(len(nodes))
+        return place
+
+    def _columns_between(self, place: np.ndarray) -> np.ndarray:
+        """The edges whose ends both have a place, ascending; only their own edges are looked at."""
+        order, start = self.cached("edges by source", lambda: _by_source(self.edges[0], self.nodes))
+        inside = np.flatnonzero(place >= 0)
+        degree = start[inside + 1] - start[inside]
+        before = np.cumsum(degree) - degree
+        columns = np.repeat(start[inside] - before, degree)
+        columns += np.arange(len(columns))
+        if order is not None:
+            columns = np.sort(order[columns])
+        kept: np.ndarray = columns[place[self.edges[1, columns]] >= 0]
+        return kept
+
+
+def _by_source(source: np.ndarray, nodes: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """The edges in order of their source (None if they are so already) and where each starts."""
+    is_sorted = bool((source[1:] >= source[:-1]).all())
+    start = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))])
+    return (None if is_sorted else np.argsort(source, kind="stable")), start
 
 
 def _shrunk(
-    holdings: tuple[Holding, ...], node_place: np.ndarray, edge_place: np.ndarray
+    holdings: tuple[Holding, ...], place: np.ndarray, columns: np.ndarray, edges: int
 ) -> tuple[Holding, ...]:
-    """Holdings in a subgraph's numbers; a place of -1 means gone, and so is an empty holding."""
+    """Holdings in the numbers of a subgraph that keeps some columns; empty ones are gone."""
+    if not holdings:
+        return ()
+    edge_place = np.full(edges, -1, dtype=np.int64)
+    edge_place[columns] = np.arange(len(columns))
 
     def moved(numbers: np.ndarray, place: np.ndarray) -> np.ndarray:
         places: np.ndarray = place[numbers]
         return places[places >= 0]
 
     shrunk = (
-        Holding(
-            holding.name,
-            moved(holding.nodes, node_place),
-            None if holding.edges is None else moved(holding.edges, edge_place),
+        replace(
+            holding,
+            nodes=moved(holding.nodes, place),
+            edges=None if holding.edges is None else moved(holding.edges, edge_place),
         )
         for holding in holdings
     )
@@ -198,10 +248,20 @@ def make_graph(
 
 def undirected_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     """Both directions of every edge once, without self-loops, sorted."""
-    source, target = np.concatenate([edges, edges[::-1]], axis=1).astype(np.int64)
-    keep = source != target
-    keys = np.unique(source[keep] * nodes + target[keep])
-    return np.stack([keys // nodes, keys % nodes])
+    if edges.size and not 0 <= edges.min() <= edges.max() < nodes:
+        raise AtollError(f"edges must be two rows of node numbers from 0 to {nodes - 1}.")
+    source, target = edges[:, edges[0] != edges[1]].astype(np.int64)
+    # Both ends packed into one number, sorted in place: np.unique would hash, many times slower.
+    bits = max(nodes - 1, 1).bit_length()
+    keys = np.concatenate([source << bits | target, target << bits | source])
+    keys.sort()
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    keys = keys[first]
+    both = np.empty((2, len(keys)), dtype=np.int64)
+    np.right_shift(keys, bits, out=both[0])
+    np.bitwise_and(keys, (1 << bits) - 1, out=both[1])
+    return both
 
 
 def largest_component(graph: Graph) -> Graph:
@@ -210,6 +270,13 @@ def largest_component(graph: Graph) -> Graph:
     if count <= 1:
         return graph
     return graph.subgraph(np.flatnonzero(label == np.bincount(label).argmax()))
+
+
+def node_mask(chosen: np.ndarray, nodes: int) -> np.ndarray:
+    """True for the chosen nodes ``[n]``."""
+    mask = np.zeros(nodes, dtype=bool)
+    mask[chosen] = True
+    return mask
 
 
 def dense(x: Features) -> np.ndarray:

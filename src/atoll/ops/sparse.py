@@ -25,7 +25,8 @@ class Sparse:
         matrix = sparse.csr_array(matrix)
         self.shape = cast(tuple[int, int], matrix.shape)
         self.symmetric = symmetric
-        self._scipy = matrix
+        # Only a transpose that is still to be made needs it.
+        self._scipy = None if symmetric else matrix
         self._dtype = dtype
         self.csr = _torch_csr(matrix, dtype)
 
@@ -33,6 +34,7 @@ class Sparse:
     def t(self) -> Sparse:
         if self.symmetric:
             return self
+        assert self._scipy is not None
         transpose = Sparse(self._scipy.T.tocsr(), self._dtype)
         transpose.t = self
         return transpose
@@ -63,8 +65,8 @@ def _torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int32)),
-            torch.from_numpy(matrix.indices.astype(np.int32)),
+            torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
+            torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
             torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
             size=matrix.shape,
             dtype=dtype,
@@ -76,23 +78,29 @@ def block_diagonal(blocks: list[sparse.csr_array]) -> sparse.csr_array:
     """CSR blocks along the diagonal, assembled without going through coordinates."""
     if len(blocks) == 1:
         return blocks[0]
+    rows = sum(b.shape[0] for b in blocks)
     column_shift = np.cumsum([0] + [b.shape[1] for b in blocks])
     entry_shift = np.cumsum([0] + [b.nnz for b in blocks])
-    indices = np.concatenate(
-        [b.indices + s for b, s in zip(blocks, column_shift[:-1], strict=True)]
-    )
-    pointers = [b.indptr[1:] + s for b, s in zip(blocks, entry_shift[:-1], strict=True)]
+    # Written at its final width: a wider array in passing would be the largest thing in memory.
+    narrow = max(column_shift[-1], entry_shift[-1]) < 2**31
+    indices = np.empty(entry_shift[-1], dtype=np.int32 if narrow else np.int64)
+    for b, shift, at in zip(blocks, column_shift[:-1], entry_shift[:-1], strict=True):
+        np.add(b.indices, shift, out=indices[at : at + b.nnz], casting="unsafe")
+    ends = [b.indptr[1:] + s for b, s in zip(blocks, entry_shift[:-1], strict=True)]
+    pointers = np.concatenate([[0], *ends]).astype(indices.dtype)
     return sparse.csr_array(
-        (np.concatenate([b.data for b in blocks]), indices, np.concatenate([[0], *pointers])),
-        shape=(sum(b.shape[0] for b in blocks), int(column_shift[-1])),
+        (np.concatenate([b.data for b in blocks]), indices, pointers),
+        shape=(rows, int(column_shift[-1])),
     )
 
 
 def gcn_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
     """``D^-1/2 (A + I) D^-1/2`` with D the degrees of ``A + I`` (Kipf and Welling, 2017)."""
     with_loops = adjacency + sparse.eye_array(adjacency.shape[0], format="csr")
-    scale = sparse.diags_array(1.0 / np.sqrt(with_loops.sum(axis=1)))
-    return sparse.csr_array(scale @ with_loops @ scale)
+    scale = 1.0 / np.sqrt(with_loops.sum(axis=1))
+    with_loops.data *= np.repeat(scale, np.diff(with_loops.indptr))
+    with_loops.data *= scale[with_loops.indices]
+    return with_loops
 
 
 def mean_operator(adjacency: sparse.csr_array) -> sparse.csr_array:

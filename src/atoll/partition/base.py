@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +18,11 @@ partitions: Registry[Partition] = Registry("partition", "atoll.partition")
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(ABC):
-    """Cuts one graph into ``clients`` private ones."""
+    """Cuts one graph into ``clients`` private ones.
+
+    A cut follows from the graph, the options and the random stream alone. Every copy of a node
+    keeps its id, features, label and place in the splits.
+    """
 
     registered_name: ClassVar[str]
     clients: int = 10
@@ -39,9 +44,20 @@ class Partition(ABC):
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]: ...
 
 
+def by_nodes(graph: Graph, nodes_K: Iterable[np.ndarray]) -> list[Graph]:
+    """The induced graph of each client's nodes; edges that nobody has both ends of are lost."""
+    return [
+        graph.subgraph(nodes, name=f"{graph.name} client {k}") for k, nodes in enumerate(nodes_K)
+    ]
+
+
 def by_owner(graph: Graph, owner: np.ndarray, clients: int) -> list[Graph]:
     """The induced graphs of disjoint owners ``[n]``; edges between owners are lost."""
-    return [
-        graph.subgraph(np.flatnonzero(owner == k), name=f"{graph.name} client {k}")
-        for k in range(clients)
-    ]
+    return by_nodes(graph, nodes_of(owner, clients))
+
+
+def nodes_of(owner: np.ndarray, parts: int) -> list[np.ndarray]:
+    """The nodes of each part, ascending."""
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=parts))
+    return np.split(order, ends[:-1])

@@ -12,19 +12,34 @@ from atoll.partition.base import Partition, by_owner, partitions
 @partitions.register("metis")
 @dataclass(frozen=True, kw_only=True)
 class Metis(Partition):
-    """Disjoint, balanced parts with few edges between them (Karypis and Kumar, 1998)."""
+    """Disjoint, balanced parts with few edges between them (Karypis and Kumar, 1998).
+
+    FED-PUB's non-overlapping scenario (Baek et al., 2023, Appendix B.1): each client gets one of
+    the parts and the edges inside it. Recursive bisection up to 8 parts, direct k-way above
+    (pymetis' own choice), with METIS' own balance tolerance.
+    """
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if self.clients == 1:
             return [graph]
-        owner = metis_owner(graph, self.clients, int(rng.integers(2**31)))
-        empty = np.flatnonzero(np.bincount(owner, minlength=self.clients) == 0)
-        if len(empty):
-            raise AtollError(
-                f"METIS left client {empty[0]} of {self.clients} without nodes of {graph.name}; "
-                f"ask for fewer clients."
-            )
-        return by_owner(graph, owner, self.clients)
+        return by_owner(graph, metis_parts(graph, self.clients, rng), self.clients)
+
+
+def metis_parts(graph: Graph, parts: int, rng: np.random.Generator) -> np.ndarray:
+    """The part of each node ``[n]``; none is empty."""
+    if parts > graph.nodes:
+        raise AtollError(
+            f"{graph.name} has {graph.nodes} nodes and can't be cut into {parts} METIS parts; ask "
+            f"for fewer clients."
+        )
+    owner = metis_owner(graph, parts, int(rng.integers(2**31)))
+    empty = np.flatnonzero(np.bincount(owner, minlength=parts) == 0)
+    if len(empty):
+        raise AtollError(
+            f"METIS left part {empty[0]} of {parts} without nodes of {graph.name}; ask for fewer "
+            f"clients."
+        )
+    return owner
 
 
 def metis_owner(graph: Graph, parts: int, seed: int) -> np.ndarray:

@@ -1,0 +1,98 @@
+"""FED-PUB's synthetic graphs: communities of many small subgraphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atoll.data.base import Dataset, datasets
+from atoll.errors import AtollError
+from atoll.graph import Graph, Holding, make_graph
+from atoll.rng import stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommunityGraphs(Dataset):
+    """Communities that consist of subgraphs, each of them one client.
+
+    ``subgraphs`` tells how many a community has, ``size`` how many nodes a subgraph has. Two nodes
+    of one community are linked with probability ``inside``, in one subgraph or not; two nodes of
+    different communities with ``between`` (Baek et al., 2023, Appendix B.3). The nodes of
+    community c have label c. Subgraphs are natural holdings: the ``natural`` partition makes each
+    a client, with the edges inside it.
+
+    The paper does not say what the features are. Here a node has ``features`` normal numbers of
+    variance 1 (those of the paper's other random graph) around its community's centre, itself drawn
+    with standard deviation ``signal``; 0 leaves noise alone.
+    """
+
+    subgraphs: tuple[int, ...]
+    inside: float
+    between: float
+    size: int = 30
+    features: int = 32
+    signal: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.subgraphs or min(self.subgraphs) < 1:
+            raise AtollError(
+                f"data.subgraphs is {list(self.subgraphs)}; give at least 1 for each community."
+            )
+        for name in ("inside", "between"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise AtollError(
+                    f"data.{name} is {getattr(self, name)}; a probability is from 0 to 1."
+                )
+        for name in ("size", "features"):
+            if getattr(self, name) < 1:
+                raise AtollError(f"data.{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.signal < 0:
+            raise AtollError(f"data.signal is {self.signal}; it can't be negative.")
+
+    def load(self) -> Graph:
+        rng = stream(self.seed, self.registered_name)
+        community = np.repeat(np.arange(len(self.subgraphs)), np.array(self.subgraphs) * self.size)
+        first, second = np.triu_indices(len(community), k=1)
+        like = community[first] == community[second]
+        linked = rng.random(len(first)) < np.where(like, self.inside, self.between)
+        centre = self.signal * rng.normal(size=(len(self.subgraphs), self.features))
+        x = centre[community] + rng.normal(size=(len(community), self.features))
+        graph = make_graph(
+            x.astype(np.float32),
+            np.stack([first[linked], second[linked]]),
+            community,
+            classes=len(self.subgraphs),
+            name=self.registered_name,
+        )
+        return replace(graph, holdings=self._holdings())
+
+    def _holdings(self) -> tuple[Holding, ...]:
+        nodes = np.arange(sum(self.subgraphs) * self.size).reshape(-1, self.size)
+        names = [
+            f"community {c} subgraph {s}"
+            for c, count in enumerate(self.subgraphs)
+            for s in range(count)
+        ]
+        return tuple(Holding(name, mine) for name, mine in zip(names, nodes, strict=True))
+
+
+@datasets.register("fed-pub-figure-1")
+@dataclass(frozen=True, kw_only=True)
+class Figure1(CommunityGraphs):
+    """FED-PUB's Figure 1: 3 communities of 5, 5 and 40 subgraphs of 30 nodes; 50 clients."""
+
+    subgraphs: tuple[int, ...] = (5, 5, 40)
+    inside: float = 0.5
+    between: float = 0.1
+
+
+@datasets.register("fed-pub-figure-3")
+@dataclass(frozen=True, kw_only=True)
+class Figure3(CommunityGraphs):
+    """FED-PUB's Figure 3: 2 communities of 5 and 15 subgraphs of 30 nodes; 20 clients."""
+
+    subgraphs: tuple[int, ...] = (5, 15)
+    inside: float = 0.7
+    between: float = 0.01

@@ -1,0 +1,108 @@
+"""Tasks with label domains of their own, sampled for each client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from atoll.errors import AtollError
+from atoll.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One client's task: learn some classes, then adapt to classes nobody has trained on.
+
+    ``classes`` and ``new_classes`` are labels of the graph; ``support`` and ``query`` are nodes of
+    the former, ``adapt`` and ``test`` of the latter. A classifier of this task tells
+    ``len(classes)`` classes apart: see :meth:`task_label`.
+    """
+
+    classes: np.ndarray
+    support: np.ndarray
+    query: np.ndarray
+    new_classes: np.ndarray
+    adapt: np.ndarray
+    test: np.ndarray
+
+    def task_label(self, y: np.ndarray) -> np.ndarray:
+        """Labels of the graph as the task's: the position in ``classes`` or ``new_classes``."""
+        position = np.full(int(max(self.classes.max(), self.new_classes.max())) + 1, -1)
+        position[self.classes] = np.arange(len(self.classes))
+        position[self.new_classes] = np.arange(len(self.new_classes))
+        task: np.ndarray = position[y]
+        return task
+
+
+def new_label_episodes(
+    graph: Graph,
+    clients: int,
+    new_classes: int,
+    rng: np.random.Generator,
+    *,
+    labelled: int = 10,
+    tested: int = 20,
+) -> list[Episode]:
+    """An episode for each client, as in GraphFL's experiments with new label domains.
+
+    Wang et al., 2020, Section 5.1.3. Of K classes the last ``K_0 = new_classes`` are set aside (2
+    for Cora and CiteSeer, 3 for Coauthor CS and Amazon2M). Each client draws ``K_0`` of the first
+    ``K - K_0`` classes and ``labelled`` nodes of each, halved into support and query nodes (an odd
+    one supports); then ``labelled`` nodes of each new class to adapt with, and ``tested`` other
+    nodes of it to test on. Clients draw independently, so their nodes may coincide.
+
+    Ambiguity: new classes are adapted to with "the same number of nodes as the support nodes".
+    That is read as: as many for each class as in training, namely ``labelled`` (10; Table 2 varies
+    it as 2, 6, 10), in the part of support nodes.
+    """
+    old = graph.classes - new_classes
+    if not 1 <= new_classes <= old:
+        raise AtollError(
+            f"{graph.name} has {graph.classes} classes, so {new_classes} can't be new while as "
+            f"many are drawn from the others; choose 1 to {graph.classes // 2} new classes."
+        )
+    if labelled < 2 or tested < 1:
+        raise AtollError(
+            f"episodes need at least 2 labelled nodes a class and 1 to test, not {labelled} and "
+            f"{tested}."
+        )
+    members = [np.flatnonzero(graph.y == c) for c in range(graph.classes)]
+    for c, nodes in enumerate(members):
+        needed = labelled if c < old else labelled + tested
+        if len(nodes) < needed:
+            raise AtollError(
+                f"class {c} of {graph.name} has {len(nodes)} nodes and episodes need {needed}; "
+                f"lower their number of nodes a class."
+            )
+    new = np.arange(old, graph.classes)
+    return [_episode(members, old, new, labelled, tested, rng) for _ in range(clients)]
+
+
+def _episode(
+    members: list[np.ndarray],
+    old: int,
+    new: np.ndarray,
+    labelled: int,
+    tested: int,
+    rng: np.random.Generator,
+) -> Episode:
+    classes = np.sort(rng.choice(old, size=len(new), replace=False))
+    support, query = _drawn(members, classes, (labelled + 1) // 2, labelled // 2, rng)
+    adapt, test = _drawn(members, new, labelled, tested, rng)
+    return Episode(classes, support, query, new, adapt, test)
+
+
+def _drawn(
+    members: list[np.ndarray],
+    classes: np.ndarray,
+    first: int,
+    second: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two disjoint sets with so many nodes of each class, by class."""
+    drawn = [rng.choice(members[c], size=first + second, replace=False) for c in classes]
+    return (
+        np.concatenate([nodes[:first] for nodes in drawn]),
+        np.concatenate([nodes[first:] for nodes in drawn]),
+    )
