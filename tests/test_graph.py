@@ -6,7 +6,7 @@ from scipy import sparse
 
 from atoll.errors import AtollError
 from atoll.graph import Holding, largest_component, make_graph, row_normalised, undirected_edges
-from conftest import path_graph
+from small_federations import path_graph
 
 
 def test_undirected_edges_drop_loops_and_duplicates():

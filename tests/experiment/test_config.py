@@ -67,7 +67,7 @@ def test_later_tables_win_and_a_new_name_drops_the_old_ones_options():
         ({"model": {"head": "liner"}}, "did you mean 'linear'?"),
         ({"optimizer": {"lr": "fast"}}, "optimizer.lr is 'fast'"),
         ({"split": {"train": 0.7}}, "sum to 1.5"),
-        ({"split": {"val": 0.0}}, "split.val is 0.0"),
+        ({"split": {"val": 0.0}}, "split.val is 0"),
         ({"partition": {"clients": 0}}, "partition.clients is 0"),
         ({"method": {"epochs": 0}}, "method.epochs is 0"),
         ({"method": {"name": 3}}, "method.name is 3"),

@@ -15,7 +15,7 @@ from atoll.federation.validation import Batch
 from atoll.federation.wire import Loopback
 from atoll.methods.base import Method
 from atoll.tree import Ragged
-from conftest import path_graph
+from small_federations import path_graph
 
 ONE = {"model/w": torch.zeros(2, dtype=torch.float64)}
 

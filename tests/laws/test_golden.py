@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support import NAMES, make, train
 
-from conftest import community_parties
+from small_federations import community_parties
 
 GOLDEN = Path(__file__).with_name("golden.json")
 

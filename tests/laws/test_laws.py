@@ -10,7 +10,7 @@ from atoll.federation.protocol import Reply
 from atoll.methods.base import methods
 from atoll.models.sgc import SGC
 from atoll.tree import under
-from conftest import community_parties
+from small_federations import community_parties
 
 every_method = pytest.mark.parametrize("name", NAMES)
 

@@ -16,7 +16,7 @@ from atoll.methods.base import Info, initial_model
 from atoll.methods.fed_avg import FedAvg
 from atoll.models.gcn import GCN
 from atoll.tree import under
-from conftest import community_parties, needs_data
+from small_federations import community_parties, needs_data
 
 
 def adjacency(graph):

@@ -13,7 +13,7 @@ from atoll.models.mlp import MLP
 from atoll.models.sage import SAGE
 from atoll.models.sgc import SGC
 from atoll.rng import stream
-from conftest import community_parties
+from small_federations import community_parties
 
 geometric = pytest.importorskip("torch_geometric.nn")
 

@@ -7,7 +7,7 @@ from atoll.errors import AtollError
 from atoll.models.gcn import GCN
 from atoll.models.module import Module
 from atoll.rng import CohortRng, stream
-from conftest import community_parties
+from small_federations import community_parties
 
 geometric = pytest.importorskip("torch_geometric.nn")
 
