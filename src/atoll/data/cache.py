@@ -103,6 +103,7 @@ def _arrays(graph: Graph) -> tuple[dict[str, Any], Arrays]:
         "classes": graph.classes,
         "holdings": [holding.name for holding in graph.holdings],
         "whole": [holding.edges is None for holding in graph.holdings],
+        "links": [holding.links for holding in graph.holdings],
     }
     small = np.int32 if graph.nodes < 2**31 else np.int64
     arrays = {name: getattr(graph, name) for name in ("y", "train", "val", "test", "ids")}
@@ -147,8 +148,10 @@ def _holdings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Holding, ...]:
     nodes = np.split(arrays["nodes"], arrays["nodes_ptr"])
     held = iter(np.split(arrays["held"], arrays["held_ptr"]))
     return tuple(
-        Holding(name, mine, None if whole else next(held))
-        for name, mine, whole in zip(header["holdings"], nodes, header["whole"], strict=True)
+        Holding(name, mine, None if whole else next(held), tuple(links))
+        for name, mine, whole, links in zip(
+            header["holdings"], nodes, header["whole"], header["links"], strict=True
+        )
     )
 
 

@@ -13,7 +13,12 @@ from atoll.experiment.config import Experiment, build, merged, read_table, resol
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What holds for the whole table. ``above`` says whether beating the paper is a deviation."""
+    """What holds for the whole table.
+
+    ``measure`` is what its cells hold: the test accuracy of methods, in percent, or statistics of
+    a partition (those of ``atoll.report.description``), where a tolerance is a share of the
+    paper's number. ``above`` says whether beating the paper is a deviation.
+    """
 
     title: str
     source: str
@@ -21,14 +26,15 @@ class Header:
     seeds: int = 3
     tolerance: float = 1.0
     above: Literal["fine", "outside"] = "outside"
+    measure: Literal["accuracy", "statistics"] = "accuracy"
 
 
 @dataclass(frozen=True)
 class Target:
-    """One cell of the paper: a row, a method, and what was published, in percent."""
+    """One cell of the paper: a row, a method or statistic, and what was published."""
 
     row: str
-    method: str
+    column: str
     mean: float
     std: float
     tolerance: float
@@ -68,14 +74,15 @@ def load_recipe(name: str) -> Recipe:
         raise unknown("recipe", name, known)
     table = read_table(path)
     try:
-        settings, methods, rows = (table.pop(key) for key in ("settings", "methods", "rows"))
+        settings, rows = (table.pop(key) for key in ("settings", "rows"))
     except KeyError as missing:
         raise AtollError(f"'{path}' has no section {missing}; a recipe needs one.") from None
+    methods = table.pop("methods", {})
     header = build(Header, name, table)
     targets = [
-        _target(f"{name} {row}", row, method, entry, header, settings, methods)
+        _target(f"{name} {row}", row, column, entry, header, settings, methods)
         for row, entry in rows.items()
-        for method in entry["paper"]
+        for column in entry["paper"]
     ]
     return Recipe(name, header, tuple(targets))
 
@@ -83,16 +90,20 @@ def load_recipe(name: str) -> Recipe:
 def _target(
     where: str,
     row: str,
-    method: str,
+    column: str,
     entry: Mapping[str, Any],
     header: Header,
     settings: Mapping[str, Mapping[str, Any]],
     methods: Mapping[str, Mapping[str, Mapping[str, Any]]],
 ) -> Target:
-    if method not in methods:
-        raise unknown(f"method in {where}:", method, methods)
-    mean, std = entry["paper"][method]
-    tolerance = entry.get("tolerance", {}).get(method, header.tolerance)
-    named = {"method": {"name": method}}
-    own = merged(settings, entry.get("settings", {}), named, methods[method])
-    return Target(row, method, float(mean), float(std), float(tolerance), own)
+    own = merged(settings, entry.get("settings", {}))
+    if header.measure == "accuracy":
+        if column not in methods:
+            raise unknown(f"method in {where}:", column, methods)
+        own = merged(own, {"method": {"name": column}}, methods[column])
+    published = entry["paper"][column]
+    mean, std = published if isinstance(published, list) else (published, 0.0)
+    tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
+    if header.measure == "statistics":
+        tolerance = tolerance * abs(mean)
+    return Target(row, column, float(mean), float(std), float(tolerance), own)

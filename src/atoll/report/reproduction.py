@@ -11,26 +11,42 @@ if TYPE_CHECKING:
     from atoll.experiment.recipe import Recipe
     from atoll.experiment.reproduce import Cell
 
-_COLUMNS = ("row", "method", "paper", "ours", "diff.", "allowed", "seeds", "seconds")
+_COLUMNS = ("row", "column", "paper", "ours", "diff.", "allowed", "seeds", "seconds")
+
+
+_MEASURES = {"accuracy": "Accuracy in percent", "statistics": "Statistics of the partition"}
 
 
 def _figures(cell: Cell) -> tuple[str, ...]:
     return (
         cell.row,
-        cell.method,
-        f"{cell.paper:.2f} ± {cell.paper_std:.2f}",
-        f"{cell.ours:.2f} ± {cell.std:.2f}",
-        f"{cell.difference:+.2f}",
-        f"{cell.tolerance:g}" + (" (outside)" if cell.outside else ""),
+        cell.column,
+        f"{_short(cell.paper)} ± {_short(cell.paper_std)}"
+        if cell.paper_std
+        else _short(cell.paper),
+        f"{_short(cell.ours)} ± {_short(cell.std)}",
+        ("+" if cell.difference >= 0 else "-") + _short(abs(cell.difference)),
+        _short(cell.tolerance) + (" (outside)" if cell.outside else ""),
         str(len(cell.values)),
         f"{cell.seconds:.0f}",
+    )
+
+
+def _short(value: float) -> str:
+    """Three decimals for shares, two for percents, none for thousands."""
+    return (
+        f"{value:.3f}"
+        if abs(value) < 1
+        else f"{value:.2f}"
+        if abs(value) < 1000
+        else f"{value:.0f}"
     )
 
 
 def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     table = Table(title=recipe.header.title, caption="mean ± standard deviation over seeds")
     for column in _COLUMNS:
-        table.add_column(column, justify="left" if column in ("row", "method") else "right")
+        table.add_column(column, justify="left" if column in ("row", "column") else "right")
     for cell in cells:
         table.add_row(*_figures(cell), style="red" if cell.outside else None)
     return table
@@ -42,8 +58,8 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
     if recipe.header.notes:
         lines += [recipe.header.notes.strip(), ""]
     lines += [
-        "Accuracy in percent, mean ± standard deviation over seeds. Written by `atoll reproduce`; "
-        "do not edit.",
+        f"{_MEASURES[recipe.header.measure]}, mean ± standard deviation over seeds. Written by "
+        "`atoll reproduce`; do not edit.",
         "",
         "| " + " | ".join(_COLUMNS) + " |",
         "|" + "---|" * len(_COLUMNS),
