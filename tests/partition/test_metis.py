@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from small_graphs import cliques, edge_set, few_examples, graphs, id_set
@@ -23,8 +24,15 @@ def test_parts_are_disjoint_and_balanced(graph, clients, seed):
         assume(False)
     assert sum(party.nodes for party in parties) == graph.nodes
     assert set.union(*map(id_set, parties)) == id_set(graph)
-    # METIS allows 3 % above the mean, and small parts a node or two of rounding.
-    assert max(party.nodes for party in parties) <= 1.03 * graph.nodes / clients + 2
+    # On parts of 20 to 90 nodes, METIS misses its tolerance of 3 % by a few nodes.
+    assert max(party.nodes for party in parties) <= graph.nodes / clients + 4
+
+
+@pytest.mark.parametrize("clients", [7, 9, 10, 16])
+def test_larger_parts_keep_to_the_tolerance(clients):
+    graph = cliques(80, 25)
+    parties = Metis(clients=clients).cut(graph, stream(0, "cut"))
+    assert max(party.nodes for party in parties) <= 1.03 * graph.nodes / clients + 1
 
 
 def test_one_client_holds_everything():

@@ -18,13 +18,15 @@ class CommunityGraphs(Dataset):
 
     ``subgraphs`` tells how many a community has, ``size`` how many nodes a subgraph has. Two nodes
     of one community are linked with probability ``inside``, in one subgraph or not; two nodes of
-    different communities with ``between`` (Baek et al., 2023, Appendix B.3). The nodes of
-    community c have label c. Subgraphs are natural holdings: the ``natural`` partition makes each
-    a client, with the edges inside it.
+    different communities with ``between`` (Baek et al., 2023, Appendix B.3). Subgraphs are natural
+    holdings: the ``natural`` partition makes each a client, with the edges inside it.
 
-    The paper does not say what the features are. Here a node has ``features`` normal numbers of
-    variance 1 (those of the paper's other random graph) around its community's centre, itself drawn
-    with standard deviation ``signal``; 0 leaves noise alone.
+    The paper's communities have "different label distributions (e.g., nodes in the first community
+    have label 0, whereas nodes in the last community have label 2)": the nodes of community c have
+    label c here. That is easy, as each client then has one class; ``purity`` below 1 gives the
+    other nodes any label at random. The paper does not say what the features are. Here a node has
+    ``features`` normal numbers of variance 1 (those of the paper's other random graph) around its
+    label's centre, itself drawn with standard deviation ``signal``; 0 leaves noise alone.
     """
 
     subgraphs: tuple[int, ...]
@@ -33,6 +35,7 @@ class CommunityGraphs(Dataset):
     size: int = 30
     features: int = 32
     signal: float = 1.0
+    purity: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -40,7 +43,7 @@ class CommunityGraphs(Dataset):
             raise AtollError(
                 f"data.subgraphs is {list(self.subgraphs)}; give at least 1 for each community."
             )
-        for name in ("inside", "between"):
+        for name in ("inside", "between", "purity"):
             if not 0 <= getattr(self, name) <= 1:
                 raise AtollError(
                     f"data.{name} is {getattr(self, name)}; a probability is from 0 to 1."
@@ -57,12 +60,15 @@ class CommunityGraphs(Dataset):
         first, second = np.triu_indices(len(community), k=1)
         like = community[first] == community[second]
         linked = rng.random(len(first)) < np.where(like, self.inside, self.between)
+        astray = rng.random(len(community)) >= self.purity
+        anything = rng.integers(len(self.subgraphs), size=len(community))
+        label = np.where(astray, anything, community)
         centre = self.signal * rng.normal(size=(len(self.subgraphs), self.features))
-        x = centre[community] + rng.normal(size=(len(community), self.features))
+        x = centre[label] + rng.normal(size=(len(community), self.features))
         graph = make_graph(
             x.astype(np.float32),
             np.stack([first[linked], second[linked]]),
-            community,
+            label,
             classes=len(self.subgraphs),
             name=self.registered_name,
         )

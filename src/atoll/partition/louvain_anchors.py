@@ -25,8 +25,9 @@ class LouvainAnchors(Partition):
     "has node 2 but does not have access to its neighboring nodes at client B", which speaks for
     keeping only edges with an end of one's own (``edges = "own"``: a cut edge is then held twice
     and any other once). But Table 4.2 counts 1,582 edges a client on Cora with 4 clients and 804
-    with 8, which is what all edges among a client's nodes come to (about 1,580 and 795; the other
-    reading gives 1,450 and 732). ``induced``, the default, follows the table.
+    with 8, which is what all edges among a client's nodes come to (1,510 to 1,590 and 780 to 810
+    over seeds; the other reading gives 1,420 to 1,460 and 725 to 740). ``induced``, the default,
+    follows the table.
 
     An anchor has its label and its place in the splits at each of its clients.
     """

@@ -17,6 +17,9 @@ class Metis(Partition):
     FED-PUB's non-overlapping scenario (Baek et al., 2023, Appendix B.1): each client gets one of
     the parts and the edges inside it. Recursive bisection up to 8 parts, direct k-way above
     (pymetis' own choice), with METIS' own balance tolerance.
+
+    METIS draws from the C library's generator, seeded from the partition's stream: the same seed
+    gives the same cut wherever that library is the same (glibc on Linux).
     """
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
@@ -47,6 +50,7 @@ def metis_owner(graph: Graph, parts: int, seed: int) -> np.ndarray:
     import pymetis
 
     a = graph.adjacency if graph.undirected else (graph.adjacency + graph.adjacency.T).tocsr()
-    neighbours = pymetis.CSRAdjacency(a.indptr.astype(np.int32), a.indices.astype(np.int32))
+    starts, ends = (part.astype(np.int32, copy=False) for part in (a.indptr, a.indices))
+    neighbours = pymetis.CSRAdjacency(starts, ends)
     _, owner = pymetis.part_graph(parts, neighbours, options=pymetis.Options(seed=seed))
     return np.asarray(owner)
