@@ -59,6 +59,15 @@ def test_heterogeneity_is_the_median_jensen_shannon_distance(description):
     assert jensen_shannon(left, left) == 0
 
 
+def test_connectivity_is_that_of_the_network_of_clients():
+    whole = make_graph(np.eye(6, dtype=np.float32), EDGES, Y)
+    two = Description(whole, [whole.subgraph(np.arange(2)), whole.subgraph(np.arange(2, 6))])
+    # Two linked clients: L = [[1, -1], [-1, 1]], lambda_2 = 2, and 1 / (2 * 2).
+    assert two.connectivity == pytest.approx(0.25)
+    apart = Description(whole, [whole.subgraph(np.arange(1)), whole.subgraph(np.arange(4, 6))])
+    assert apart.connectivity is None
+
+
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_pictures_are_drawn(description, ending, tmp_path):
     path = tmp_path / "new" / f"picture.{ending}"

@@ -20,7 +20,7 @@ def client_network(graph: Graph, parties: Sequence[Graph]) -> sparse.csr_array:
     Where the data names its own links between owners (:attr:`~atoll.graph.Holding.links`), the
     count is of those instead, each owner standing for the parties that hold its nodes.
     """
-    held = _membership([_rows(graph, party) for party in parties], graph.nodes)
+    held = _membership([entity_rows(graph, party) for party in parties], graph.nodes)
     if any(holding.links for holding in graph.holdings):
         owned = _membership([holding.nodes for holding in graph.holdings], graph.nodes)
         of_owner = (held @ owned.T > 0).astype(np.float64)
@@ -33,7 +33,7 @@ def client_network(graph: Graph, parties: Sequence[Graph]) -> sparse.csr_array:
     return network
 
 
-def _rows(graph: Graph, party: Graph) -> np.ndarray:
+def entity_rows(graph: Graph, party: Graph) -> np.ndarray:
     """The whole graph's numbers of a party's entities."""
     order = graph.cached("order of ids", lambda: np.argsort(graph.ids, kind="stable"))
     return order[np.searchsorted(graph.ids, party.ids, sorter=order)]

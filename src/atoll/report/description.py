@@ -11,7 +11,9 @@ import numpy as np
 import polars
 from scipy import sparse
 
+from atoll.data.connectivity import connectivity
 from atoll.graph import Graph
+from atoll.partition.network import client_network, entity_rows
 
 _ROWS_AT_ONCE = 20_000
 
@@ -26,8 +28,7 @@ class Description:
     @cached_property
     def places(self) -> list[np.ndarray]:
         """For each client, the numbers of its nodes in the whole graph, found by id."""
-        order = np.argsort(self.whole.ids, kind="stable")
-        return [order[np.searchsorted(self.whole.ids, g.ids, sorter=order)] for g in self.parties]
+        return [entity_rows(self.whole, party) for party in self.parties]
 
     @cached_property
     def holds(self) -> sparse.csr_array:
@@ -84,6 +85,13 @@ class Description:
         shares = self.labels / np.maximum(self.labels.sum(axis=1, keepdims=True), 1)
         return np.array([[jensen_shannon(p, q) for q in shares] for p in shares])
 
+    @cached_property
+    def connectivity(self) -> float | None:
+        """GFL's ``lambda_max(B_N L^+)`` of the network among clients; None if it is not connected."""
+        network = client_network(self.whole, self.parties)
+        components, _ = sparse.csgraph.connected_components(network, directed=False)
+        return connectivity(network) if components == 1 and len(self.parties) > 1 else None
+
     def table(self) -> polars.DataFrame:
         """One row a client. Its missing edges are those of the whole graph that touch one of its
         nodes and that it does not hold itself."""
@@ -101,6 +109,7 @@ class Description:
             "anchors": int(self.anchors.sum()),
             "missing_edges": self.missing_edges,
             "heterogeneity": self.heterogeneity,
+            "connectivity": self.connectivity,
             "per_client": self.table().to_dicts(),
         }
 

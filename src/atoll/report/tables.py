@@ -11,6 +11,7 @@ from atoll.experiment.result import Result
 from atoll.report.description import Description
 
 _FILE_WIDTH = 110
+_MOST_ROWS = 60
 
 
 def console() -> Console:
@@ -63,19 +64,24 @@ def comparison(results: Sequence[Result]) -> Table:
 def describe_table(description: Description) -> Table:
     """One row a client, then the whole graph."""
     facts = description.summary()
+    network = facts["connectivity"]
+    connected = "not connected" if network is None else f"lambda_max(B_N L^+) = {network:.3g}"
     table = Table(
         title=f"{description.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
         f"{facts['features']} features, {facts['classes']} classes",
         caption=f"{facts['anchors']} nodes held by several clients, {facts['missing_edges']} edges "
-        f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}",
+        f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}; network of clients: "
+        f"{connected}",
     )
     columns = ("client", "nodes", "edges", "classes", "labelled", "anchors", "clustering",
                "missing edges")  # fmt: skip
     for column in columns:
         table.add_column(column, justify="right")
-    for row in facts["per_client"]:
+    for row in facts["per_client"][:_MOST_ROWS]:
         cells = [row[column.replace(" ", "_")] for column in columns]
         table.add_row(*(f"{c:.3f}" if isinstance(c, float) else str(c) for c in cells))
+    if len(facts["per_client"]) > _MOST_ROWS:
+        table.add_row(f"{len(facts['per_client']) - _MOST_ROWS} more", *["..."] * 7)
     table.add_section()
     table.add_row("whole", str(facts["nodes"]), str(facts["edges"]), str(facts["classes"]),
                   str(int(description.whole.train.sum())), str(facts["anchors"]),
