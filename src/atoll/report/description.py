@@ -87,7 +87,7 @@ class Description:
 
     @cached_property
     def connectivity(self) -> float | None:
-        """GFL's ``lambda_max(B_N L^+)`` of the network among clients; None if it is not connected."""
+        """GFL's ``lambda_max(B_N L^+)`` of the network of clients; None if it falls apart."""
         network = client_network(self.whole, self.parties)
         components, _ = sparse.csgraph.connected_components(network, directed=False)
         return connectivity(network) if components == 1 and len(self.parties) > 1 else None
@@ -150,7 +150,7 @@ class Description:
         edges = graph.edges.shape[1] // 2
         return {
             "client": client,
-            "name": graph.name,
+            "name": graph.name.removeprefix(f"{self.whole.name} "),
             "nodes": graph.nodes,
             "edges": edges,
             "classes": int((self.labels[client] > 0).sum()),

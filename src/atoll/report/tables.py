@@ -73,19 +73,22 @@ def describe_table(description: Description) -> Table:
         f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}; network of clients: "
         f"{connected}",
     )
-    columns = ("client", "nodes", "edges", "classes", "labelled", "anchors", "clustering",
-               "missing edges")  # fmt: skip
+    numbers = ("nodes", "edges", "classes", "labelled", "anchors", "clustering", "missing edges")
+    named = any(not row["name"].startswith("client ") for row in facts["per_client"])
+    columns = ("client", *(("name",) if named else ()), *numbers)
     for column in columns:
         table.add_column(column, justify="right")
     for row in facts["per_client"][:_MOST_ROWS]:
         cells = [row[column.replace(" ", "_")] for column in columns]
         table.add_row(*(f"{c:.3f}" if isinstance(c, float) else str(c) for c in cells))
     if len(facts["per_client"]) > _MOST_ROWS:
-        table.add_row(f"{len(facts['per_client']) - _MOST_ROWS} more", *["..."] * 7)
+        more = len(facts["per_client"]) - _MOST_ROWS
+        table.add_row(f"{more} more", *["..."] * (len(columns) - 1))
     table.add_section()
-    table.add_row("whole", str(facts["nodes"]), str(facts["edges"]), str(facts["classes"]),
-                  str(int(description.whole.train.sum())), str(facts["anchors"]),
-                  f"{facts['clustering']:.3f}", str(facts["missing_edges"]))  # fmt: skip
+    whole = [facts[column.replace(" ", "_")] for column in numbers if column != "labelled"]
+    whole.insert(3, int(description.whole.train.sum()))
+    cells = [f"{c:.3f}" if isinstance(c, float) else str(c) for c in whole]
+    table.add_row("whole", *([""] if named else []), *cells)
     return table
 
 
