@@ -59,7 +59,9 @@ def _labels(description: Description, axes: Any) -> None:
 
 def _missing(description: Description, axes: Any, figure: Any) -> None:
     """Heatmap: edges lost between each pair of clients."""
-    image = axes.imshow(description.missing, cmap="Blues")
+    image = axes.imshow(
+        description.missing, cmap="Blues", vmin=0, vmax=max(1, description.missing.max())
+    )
     figure.colorbar(image, ax=axes, shrink=0.8)
     axes.set(
         title=f"Missing edges between clients ({description.missing_edges} in all)",
