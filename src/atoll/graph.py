@@ -19,13 +19,27 @@ T = TypeVar("T")
 class Holding:
     """What one party naturally holds of a larger graph.
 
-    ``nodes`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
-    None for every edge between the nodes. Holdings may overlap.
+    ``nodes [m]`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
+    None for every edge between the nodes. Holdings may overlap, and parties that hold the same
+    node need not see the same of it: ``x [m, f]`` are the features as this party has them,
+    ``known [m]`` says whose labels it knows and ``used [m]`` which nodes it trains, validates or
+    tests on; None is as in the graph.
     """
 
     name: str
     nodes: np.ndarray
     edges: np.ndarray | None = None
+    x: Features | None = None
+    known: np.ndarray | None = None
+    used: np.ndarray | None = None
+
+    def seen(self, party: Graph) -> Graph:
+        """The induced graph of the nodes, as this party sees it."""
+        if self.x is not None:
+            party = replace(party, x=self.x)
+        if self.known is not None:
+            party = replace(_restricted(party, self.known), y=np.where(self.known, party.y, -1))
+        return party if self.used is None else _restricted(party, self.used)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +49,8 @@ class Graph:
     Shapes: ``x [n, f]`` dense or CSR; ``edges [2, e]`` as (source, target), both directions of
     an undirected edge; ``y [n]`` with -1 for unknown; ``train``, ``val``, ``test`` ``[n]``
     boolean; ``ids [n]`` the keys by which parties recognise the same entity. Ids are private.
-    ``holdings`` say who naturally holds what, where the data knows.
+    ``holdings`` say who naturally holds what, ``class_names`` and ``feature_names`` what classes
+    and features are called, where the data knows.
     """
 
     x: Features
@@ -48,6 +63,8 @@ class Graph:
     ids: np.ndarray
     name: str = "graph"
     holdings: tuple[Holding, ...] = ()
+    class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
     _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +93,12 @@ class Graph:
             raise AtollError(
                 f"{self.name}: node {bad} has label {self.y[bad]}, outside 0 to "
                 f"{self.classes - 1}; use -1 for an unknown label."
+            )
+        names = self.class_names
+        if names and not len(names) == len(set(names)) == self.classes:
+            raise AtollError(
+                f"{self.name}: class_names are {', '.join(names)} for {self.classes} classes; give "
+                f"each class a name of its own, or none."
             )
         unlabelled = (self.train | self.val | self.test) & (self.y < 0)
         if unlabelled.any():
@@ -127,9 +150,10 @@ class Graph:
     def held(self, holding: Holding) -> Graph:
         """One party's graph: its nodes, and its edges between them."""
         mine = self if holding.edges is None else replace(self, edges=self.edges[:, holding.edges])
-        return replace(mine, holdings=()).subgraph(
+        induced = replace(mine, holdings=()).subgraph(
             holding.nodes, name=f"{self.name} {holding.name}"
         )
+        return holding.seen(induced)
 
     def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
         """The graph induced on some nodes, in the order given. Holdings shrink with it."""
@@ -160,15 +184,29 @@ def _shrunk(
         places: np.ndarray = place[numbers]
         return places[places >= 0]
 
-    shrunk = (
-        Holding(
+    def shrink(holding: Holding) -> Holding:
+        kept = node_place[holding.nodes] >= 0
+        edges, x, known, used = holding.edges, holding.x, holding.known, holding.used
+        return Holding(
             holding.name,
             moved(holding.nodes, node_place),
-            None if holding.edges is None else moved(holding.edges, edge_place),
+            None if edges is None else moved(edges, edge_place),
+            None if x is None else x[kept],
+            None if known is None else known[kept],
+            None if used is None else used[kept],
         )
-        for holding in holdings
+
+    return tuple(shrunk for shrunk in map(shrink, holdings) if len(shrunk.nodes))
+
+
+def _restricted(graph: Graph, allowed: np.ndarray) -> Graph:
+    """The graph with only some nodes in its splits."""
+    return replace(
+        graph,
+        train=graph.train & allowed,
+        val=graph.val & allowed,
+        test=graph.test & allowed,
     )
-    return tuple(holding for holding in shrunk if len(holding.nodes))
 
 
 def make_graph(
