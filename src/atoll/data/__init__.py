@@ -2,8 +2,8 @@
 
 from atoll.data.base import Dataset, datasets
 from atoll.data.memory import from_graph
-from atoll.data.npz import Npz
 from atoll.data.nx import from_networkx
+from atoll.data.own_npz import Npz
 from atoll.data.parties import Parties, load_party, write_parties
 from atoll.data.pyg import from_pyg
 from atoll.data.table_columns import Columns

@@ -37,6 +37,8 @@ def from_networkx(
     numbers). A node's id is its name as text.
     """
     ids = [str(node) for node in graph]
+    if not ids:
+        raise AtollError("the NetworkX graph has no nodes; add some.")
     if len(set(ids)) != len(ids):
         twice = next(name for place, name in enumerate(ids) if name in ids[:place])
         raise AtollError(
@@ -80,11 +82,8 @@ def from_networkx(
 def _attribute(graph: networkx.Graph, key: str) -> polars.Series:
     """One attribute of every node; null where a node lacks it."""
     values = [graph.nodes[node].get(key) for node in graph]
-    lists = [
-        list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else value
-        for value in values
-    ]
-    return polars.Series(str(key), lists, strict=False)
+    plain = [value.tolist() if hasattr(value, "tolist") else value for value in values]
+    return polars.Series(str(key), plain, strict=False)
 
 
 def _table(frame: polars.DataFrame, source: str, place: Callable[[int], str]) -> Table:

@@ -40,6 +40,12 @@ class Table:
         known = [column for column in self.frame.columns if column]
         if len(known) > _LISTED_AT_MOST:
             known = get_close_matches(name, known, n=5, cutoff=0.0)
+        if name == option:
+            # Nobody misspelt it: it is the default, and what is near means nothing.
+            raise AtollError(
+                f"{self.source} has no {self.noun} '{name}'; set {self.prefix}{option} to the one "
+                f"that plays its part (there is: {', '.join(known)})."
+            )
         raise unknown(f"{self.noun} of {self.source} ({self.prefix}{option})", name, known)
 
     def problem(self, column: str, row: int, what: str) -> AtollError:
