@@ -25,7 +25,7 @@ from atoll.data.table_columns import (
 )
 from atoll.data.table_features import Feature, common_features, find_features, united
 from atoll.data.table_files import Table, read_table
-from atoll.data.tables import encoded_graph
+from atoll.data.tables import encoded_graph, require_roles
 from atoll.errors import AtollError, unknown
 from atoll.graph import Features, Graph
 
@@ -115,9 +115,9 @@ def _open(folder: Path, columns: Columns) -> PartyFiles:
         files = [folder / f"{side}{suffix}" for suffix in (".parquet", ".csv")]
         found = [file for file in files if file.is_file()]
         if len(found) != 1:
-            has, remedy = ("both", "keep one") if found else ("neither", "add one")
+            has = "both {} and {}; keep one." if found else "neither {} nor {}; add one."
             raise AtollError(
-                f"the party's folder '{folder}' has {has} {side}.parquet and {side}.csv; {remedy}."
+                f"the party's folder '{folder}' has " + has.format(*(file.name for file in files))
             )
         # A party without edges of its own is possible, one without nodes is not.
         empty = side == "edges"
@@ -200,9 +200,20 @@ def _agreed_classes(parties: Sequence[PartyFiles], columns: Columns) -> tuple[st
 
 
 def _agreed_features(parties: Sequence[PartyFiles], columns: Columns) -> list[Feature]:
-    found = [find_features(p.nodes, columns, p.manifest.categories) for p in parties]
-    for party, features in zip(parties, found, strict=True):
-        common_features(parties[0].nodes, found[0], party.nodes, features)
+    """The same features for all; categories as party.toml lists them, or else all there are."""
+    agreed: dict[str, tuple[str, ...]] = {}
+    for party in parties:
+        for column, listed in party.manifest.categories.items():
+            if agreed.setdefault(column, listed) != listed:
+                raise AtollError(
+                    f"two parties disagree on the categories of '{column}' in their party.toml "
+                    f"({', '.join(agreed[column])}; {', '.join(listed)}); agree on one list."
+                )
+    found = []
+    for party in parties:
+        require_roles(party.nodes, columns)
+        found.append(find_features(party.nodes, columns, agreed))
+        common_features(parties[0].nodes, found[0], party.nodes, found[-1])
     return united(found) if found else []
 
 

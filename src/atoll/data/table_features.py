@@ -93,14 +93,15 @@ def common_features(first: Table, ours: list[Feature], other: Table, theirs: lis
 
 
 def united(parties: Sequence[list[Feature]]) -> list[Feature]:
-    """The features of several parties that agree: every party's categories, sorted."""
-    found: dict[str, set[str]] = {feature.column: set() for feature in parties[0]}
-    for features in parties:
-        for feature in features:
-            found[feature.column] |= set(feature.categories)
-    return [
-        replace(feature, categories=sorted_names(found[feature.column])) for feature in parties[0]
-    ]
+    """The features of several parties that agree, with the categories of all, sorted if unequal."""
+    by_column = [{feature.column: feature for feature in features} for features in parties]
+    result = []
+    for feature in parties[0]:
+        found = [features[feature.column].categories for features in by_column]
+        if any(categories != feature.categories for categories in found):
+            feature = replace(feature, categories=sorted_names(c for some in found for c in some))
+        result.append(feature)
+    return result
 
 
 def encode(

@@ -51,13 +51,17 @@ class Tables(Columns, Dataset):
 
 def graph_of(nodes: Table, edges: Table, columns: Columns, name: str, owner: str = "") -> Graph:
     """The graph that two tables describe."""
-    # Columns are looked up before their content is read: a misspelt name is the likelier mistake.
-    for option, column in columns.roles().items():
-        nodes.column(column, option)
+    require_roles(nodes, columns)
     features = find_features(nodes, columns)
     labels = label_names(nodes, columns.label)
     classes = columns.class_names or sorted_names(labels.drop_nulls())
     return encoded_graph(nodes, edges, columns, features, classes, name, owner)
+
+
+def require_roles(nodes: Table, columns: Columns) -> None:
+    """Look the columns up before their content is read: a misspelt name is the likelier mistake."""
+    for option, column in columns.roles().items():
+        nodes.column(column, option)
 
 
 def encoded_graph(
