@@ -3,9 +3,7 @@
 import numpy as np
 import polars
 import pytest
-from scipy import sparse
 
-import atoll
 from atoll.data import Tables
 from atoll.errors import AtollError
 
@@ -137,34 +135,6 @@ def test_standardised_numbers(clinic):
     assert graph.x[:, 3].tolist() == [0, 0, 0, 0]
 
 
-def test_booleans_and_lists_of_numbers(tmp_path):
-    polars.DataFrame(
-        {
-            "id": ["a", "b"],
-            "label": [1, None],
-            "smokes": [True, False],
-            "vector": [[1.0, 2.0], [3.0, 4.0]],
-            "zip": ["12", "34"],
-        }
-    ).write_parquet(tmp_path / "n.parquet")
-    (tmp_path / "e.csv").write_text("source,target\na,b\n")
-    graph = Tables(nodes=str(tmp_path / "n.parquet"), edges=str(tmp_path / "e.csv")).load()
-    # Text in Parquet is meant as text, digits or not.
-    assert graph.feature_names == (
-        "smokes=false", "smokes=true", "vector[0]", "vector[1]", "zip=12", "zip=34",
-    )  # fmt: skip
-    assert graph.x.tolist() == [[0, 1, 1, 2, 1, 0], [1, 0, 3, 4, 0, 1]]
-
-
-def test_many_categories_are_sparse(tmp_path):
-    rows = "\n".join(f"n{i},{i % 2},town {i % 100}" for i in range(300))
-    (tmp_path / "n.csv").write_text(f"id,label,town\n{rows}\n")
-    (tmp_path / "e.csv").write_text("source,target\nn0,n1\n")
-    graph = Tables(nodes=str(tmp_path / "n.csv"), edges=str(tmp_path / "e.csv")).load()
-    assert sparse.issparse(graph.x)
-    assert (graph.x.shape, graph.x.nnz, graph.x.dtype) == ((300, 100), 300, np.float32)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "column", "line", "what"),
     [
@@ -207,27 +177,6 @@ def test_a_wrong_cell_is_named(clinic, old, new, column, line, what):
 def test_a_wrong_edge_is_named(clinic, old, new, column, line, what):
     assert complaint(clinic, NODES, EDGES.replace(old, new)) == (
         f"'edges.csv', column '{column}', line {line}: {what}"
-    )
-
-
-def test_a_wrong_cell_of_parquet_is_named_by_its_row(tmp_path):
-    frame = polars.DataFrame({"id": ["a", "b"], "label": ["x", "y"], "f": [1.0, None]})
-    frame.write_parquet(tmp_path / "n.parquet")
-    (tmp_path / "e.csv").write_text("source,target\na,b\n")
-    data = Tables(nodes=str(tmp_path / "n.parquet"), edges=str(tmp_path / "e.csv"))
-    assert complaint(data.load) == (
-        f"'{tmp_path / 'n.parquet'}', column 'f', row 2: the number is missing; fill it in, drop "
-        f"the row or leave the column out."
-    )
-
-
-def test_lists_of_unequal_length(tmp_path):
-    frame = polars.DataFrame({"id": ["a", "b"], "label": ["x", "y"], "v": [[1.0, 2.0], [3.0]]})
-    frame.write_parquet(tmp_path / "n.parquet")
-    (tmp_path / "e.csv").write_text("source,target\na,b\n")
-    data = Tables(nodes=str(tmp_path / "n.parquet"), edges=str(tmp_path / "e.csv"))
-    assert complaint(data.load).endswith(
-        "column 'v', row 2: the list has 1 numbers, others have 2; give every node as many."
     )
 
 
@@ -319,93 +268,8 @@ def test_no_features(clinic):
     )
 
 
-def test_a_text_of_its_own_in_every_row_is_no_category(tmp_path):
-    rows = "\n".join(f"n{i},{i % 2},name {i}" for i in range(1001))
-    (tmp_path / "n.csv").write_text(f"id,label,name\n{rows}\n")
-    (tmp_path / "e.csv").write_text("source,target\nn0,n1\n")
-    data = Tables(nodes=str(tmp_path / "n.csv"), edges=str(tmp_path / "e.csv"))
-    assert complaint(data.load).endswith(
-        "column 'name': it holds 1001 different texts, more than the 1000 that can be categories; "
-        "leave it out by listing the feature columns in data.features."
-    )
-
-
-@pytest.mark.parametrize(
-    ("column", "said"),
-    [
-        ("id", "column 'id': it holds Float64; ids are text or whole numbers."),
-        ("label", "column 'label': it holds Date; only text, numbers and booleans can be names."),
-        ("born", "column 'born': it holds Date; features are numbers, text, booleans or lists of "
-         "numbers: convert it, or leave it out of data.features."),
-    ],
-)  # fmt: skip
-def test_columns_of_a_type_that_means_nothing_here(tmp_path, column, said):
-    date = polars.Series(["2020-01-01", "2020-01-02"]).str.to_date()
-    frame = {"id": ["a", "b"], "label": ["x", "y"], "born": [1, 2]}
-    frame[column] = [0.5, 1.5] if column == "id" else date
-    polars.DataFrame(frame).write_parquet(tmp_path / "n.parquet")
-    (tmp_path / "e.csv").write_text("source,target\na,b\n")
-    data = Tables(nodes=str(tmp_path / "n.parquet"), edges=str(tmp_path / "e.csv"))
-    assert complaint(data.load) == f"'{tmp_path / 'n.parquet'}', {said}"
-
-
 def test_two_features_of_one_name(clinic):
     nodes = NODES.replace("age,sex", "sex=f,sex")
     assert complaint(clinic, nodes) == (
         "'nodes.csv': two features would be called 'sex=f'; rename one."
     )
-
-
-@pytest.fixture
-def iris_tables(tmp_path):
-    """Three kinds of iris, each flower joined to its neighbours, in two gardens."""
-    from sklearn.datasets import load_iris
-    from sklearn.neighbors import kneighbors_graph
-
-    measured, kind = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])[kind]
-    frame = polars.DataFrame(measured, schema=["a", "b", "c", "d"], orient="row")
-    nodes = frame.with_columns(
-        polars.Series("flower", [f"iris {i}" for i in range(150)]),
-        polars.Series("kind", names),
-        polars.Series("garden", ["east" if i % 5 < 3 else "west" for i in range(150)]),
-    )
-    nodes.write_csv(tmp_path / "flowers.csv")
-    near = kneighbors_graph(measured, 4).tocoo()
-    polars.DataFrame(
-        {"one": [f"iris {i}" for i in near.row], "other": [f"iris {i}" for i in near.col]}
-    ).write_csv(tmp_path / "likeness.csv")
-    return Tables(
-        nodes=str(tmp_path / "flowers.csv"),
-        edges=str(tmp_path / "likeness.csv"),
-        id="flower",
-        label="kind",
-        owner="garden",
-        source="one",
-        target="other",
-        standardise=True,
-    )
-
-
-def test_from_two_csv_files_to_a_trained_federation(iris_tables, tmp_path):
-    out = tmp_path / "run"
-    result = atoll.run(data=iris_tables, partition="natural", rounds=30, out=out)
-    assert [client["nodes"] for client in result.per_client] == [90, 60]
-    assert result.test_accuracy > 0.8
-    written = (out / "config.toml").read_text()
-    assert 'name = "tables"' in written
-    assert 'owner = "garden"' in written
-
-
-def test_the_same_tables_under_another_partition(iris_tables, tmp_path):
-    result = atoll.run(
-        data=iris_tables, partition="random", clients=3, rounds=3, out=tmp_path / "run"
-    )
-    assert [client["nodes"] for client in result.per_client] == [50, 50, 50]
-
-
-def test_a_run_on_tables_resumes_from_its_config(iris_tables, tmp_path):
-    out = tmp_path / "run"
-    done = atoll.run(data=iris_tables, partition="natural", rounds=3, out=out)
-    (out / "summary.json").unlink()
-    assert atoll.resume(out).test_accuracy == done.test_accuracy
