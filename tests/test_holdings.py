@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from atoll.errors import AtollError
-from atoll.graph import Graph, Holding, make_graph
+from atoll.graph import Graph, Holding, View, make_graph
 
 
 def path() -> Graph:
@@ -32,18 +32,18 @@ def test_a_party_sees_what_the_graph_shows_by_default():
 
 def test_its_own_features():
     own = np.array([[30], [20], [10]], dtype=np.float32)
-    assert path().held(Holding("own", NODES, x=own)).x[:, 0].tolist() == [30, 20, 10]
+    assert path().held(Holding("own", NODES, view=View(x=own))).x[:, 0].tolist() == [30, 20, 10]
 
 
 def test_labels_it_does_not_know_are_in_no_split():
-    party = path().held(Holding("unsure", NODES, known=np.array([False, True, False])))
+    party = path().held(Holding("unsure", NODES, view=View(known=np.array([False, True, False]))))
     assert party.y.tolist() == [-1, 0, -1]
     assert party.train.tolist() == [False, False, False]
     assert party.test.tolist() == [False, True, False]
 
 
 def test_labels_it_knows_but_leaves_out():
-    party = path().held(Holding("frugal", NODES, used=np.array([False, False, True])))
+    party = path().held(Holding("frugal", NODES, view=View(used=np.array([False, False, True]))))
     assert party.y.tolist() == [-1, 0, 1]
     assert party.train.tolist() == [False, False, True]
     assert party.test.tolist() == [False, False, False]
@@ -52,7 +52,8 @@ def test_labels_it_knows_but_leaves_out():
 def test_views_shrink_with_the_graph():
     own = np.array([[30], [20], [10]], dtype=np.float32)
     known, used = np.array([False, True, True]), np.array([False, False, True])
-    graph = replace(path(), holdings=(Holding("own", NODES, x=own, known=known, used=used),))
+    view = View(x=own, known=known, used=used)
+    graph = replace(path(), holdings=(Holding("own", NODES, view=view),))
     smaller = graph.subgraph(np.array([1, 3]))
     [holding] = smaller.holdings
     assert holding.nodes.tolist() == [1, 0]

@@ -16,30 +16,49 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
+class View:
+    """What a party sees of its ``m`` nodes where others that hold them too see something else.
+
+    ``x [m, f]`` are the features as the party has them, ``known [m]`` says whose labels it knows
+    and ``used [m]`` which nodes it trains, validates or tests on; None is as in the graph.
+    """
+
+    x: Features | None = None
+    known: np.ndarray | None = None
+    used: np.ndarray | None = None
+
+    def of(self, party: Graph) -> Graph:
+        """A party's graph as it sees it; splits of the whole reach it only where it allows."""
+        allowed = np.ones(party.nodes, dtype=bool)
+        for restriction in (self.known, self.used):
+            allowed &= True if restriction is None else restriction
+        return replace(
+            party,
+            x=party.x if self.x is None else self.x,
+            y=party.y if self.known is None else np.where(self.known, party.y, -1),
+            train=party.train & allowed,
+            val=party.val & allowed,
+            test=party.test & allowed,
+        )
+
+    def kept(self, rows: np.ndarray) -> View:
+        """The view of some of the nodes."""
+        parts = (self.x, self.known, self.used)
+        return View(*(None if part is None else part[rows] for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
 class Holding:
     """What one party naturally holds of a larger graph.
 
-    ``nodes [m]`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
-    None for every edge between the nodes. Holdings may overlap, and parties that hold the same
-    node need not see the same of it: ``x [m, f]`` are the features as this party has them,
-    ``known [m]`` says whose labels it knows and ``used [m]`` which nodes it trains, validates or
-    tests on; None is as in the graph.
+    ``nodes`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
+    None for every edge between the nodes. Holdings may overlap.
     """
 
     name: str
     nodes: np.ndarray
     edges: np.ndarray | None = None
-    x: Features | None = None
-    known: np.ndarray | None = None
-    used: np.ndarray | None = None
-
-    def seen(self, party: Graph) -> Graph:
-        """The induced graph of the nodes, as this party sees it."""
-        if self.x is not None:
-            party = replace(party, x=self.x)
-        if self.known is not None:
-            party = replace(_restricted(party, self.known), y=np.where(self.known, party.y, -1))
-        return party if self.used is None else _restricted(party, self.used)
+    view: View | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +169,10 @@ class Graph:
     def held(self, holding: Holding) -> Graph:
         """One party's graph: its nodes, and its edges between them."""
         mine = self if holding.edges is None else replace(self, edges=self.edges[:, holding.edges])
-        induced = replace(mine, holdings=()).subgraph(
+        party = replace(mine, holdings=()).subgraph(
             holding.nodes, name=f"{self.name} {holding.name}"
         )
-        return holding.seen(induced)
+        return party if holding.view is None else holding.view.of(party)
 
     def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
         """The graph induced on some nodes, in the order given. Holdings shrink with it."""
@@ -184,29 +203,16 @@ def _shrunk(
         places: np.ndarray = place[numbers]
         return places[places >= 0]
 
-    def shrink(holding: Holding) -> Holding:
-        kept = node_place[holding.nodes] >= 0
-        edges, x, known, used = holding.edges, holding.x, holding.known, holding.used
-        return Holding(
+    shrunk = (
+        Holding(
             holding.name,
             moved(holding.nodes, node_place),
-            None if edges is None else moved(edges, edge_place),
-            None if x is None else x[kept],
-            None if known is None else known[kept],
-            None if used is None else used[kept],
+            None if holding.edges is None else moved(holding.edges, edge_place),
+            holding.view and holding.view.kept(node_place[holding.nodes] >= 0),
         )
-
-    return tuple(shrunk for shrunk in map(shrink, holdings) if len(shrunk.nodes))
-
-
-def _restricted(graph: Graph, allowed: np.ndarray) -> Graph:
-    """The graph with only some nodes in its splits."""
-    return replace(
-        graph,
-        train=graph.train & allowed,
-        val=graph.val & allowed,
-        test=graph.test & allowed,
+        for holding in holdings
     )
+    return tuple(holding for holding in shrunk if len(holding.nodes))
 
 
 def make_graph(

@@ -10,7 +10,7 @@ import atoll
 from atoll.data import from_graph
 from atoll.data.memory import Memory, digest
 from atoll.errors import AtollError
-from atoll.graph import Graph, Holding, make_graph
+from atoll.graph import Graph, Holding, View, make_graph
 
 
 def ring(n: int = 24) -> Graph:
@@ -74,7 +74,7 @@ def test_another_graph_is_no_substitute():
         {"class_names": ("a", "b")},
         {"feature_names": ("a", "b")},
         {"holdings": (Holding("a", np.arange(3)),)},
-        {"holdings": (Holding("a", np.arange(3), x=np.ones((3, 2))),)},
+        {"holdings": (Holding("a", np.arange(3), view=View(x=np.ones((3, 2)))),)},
     ],
 )
 def test_the_digest_tells_graphs_apart(change):

@@ -10,7 +10,7 @@ import numpy as np
 
 from atoll.data.base import Dataset, datasets
 from atoll.errors import AtollError
-from atoll.graph import Features, Graph
+from atoll.graph import Features, Graph, View
 
 # Graphs that are alive in this process, by digest: how a run's config finds its graph again.
 _alive: WeakValueDictionary[str, Graph] = WeakValueDictionary()
@@ -58,7 +58,8 @@ def digest(graph: Graph) -> str:
     parts += [graph.train, graph.val, graph.test]
     for holding in graph.holdings:
         parts += [np.array(holding.name), holding.nodes, holding.edges]
-        parts += [*_arrays(holding.x), holding.known, holding.used]
+        view = holding.view or View()
+        parts += [*_arrays(view.x), view.known, view.used]
     for part in parts:
         if part is None:
             total.update(b"none")

@@ -16,7 +16,7 @@ from atoll.data.party_read import load_graphs, load_party
 from atoll.data.party_write import write_parties
 from atoll.data.table_columns import Columns
 from atoll.errors import AtollError
-from atoll.graph import Features, Graph, Holding, dense
+from atoll.graph import Features, Graph, Holding, View, dense
 
 __all__ = ["Parties", "load_party", "merge", "write_parties"]
 _SPLITS = ("train", "val", "test")
@@ -95,19 +95,19 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
     y = _merged_labels(parties, nodes, unique[order])
     masks = _merged_masks(parties, nodes, unique[order])
     used = masks["train"] | masks["val"] | masks["test"]
-    holdings = []
-    for party, at, own in zip(parties, nodes, keys, strict=True):
-        own_used = party.train | party.val | party.test
-        holdings.append(
-            Holding(
-                party.name,
-                at,
-                np.searchsorted(every_key, own),
+    holdings = [
+        Holding(
+            party.name,
+            at,
+            np.searchsorted(every_key, own),
+            View(
                 x=None if _same(party.x, x[at]) else party.x,
                 known=_unless_equal(party.y >= 0, y[at] >= 0),
-                used=_unless_equal(own_used, used[at]),
-            )
+                used=_unless_equal(_in_splits(party), used[at]),
+            ),
         )
+        for party, at, own in zip(parties, nodes, keys, strict=True)
+    ]
     return Graph(
         x=x,
         edges=np.stack([every_key // len(unique), every_key % len(unique)]),
@@ -200,6 +200,11 @@ def _same(a: Features, b: Features) -> bool:
     if sparse.issparse(a) and sparse.issparse(b):
         return bool((a != b).nnz == 0)
     return np.array_equal(dense(a), dense(b))
+
+
+def _in_splits(party: Graph) -> np.ndarray:
+    chosen: np.ndarray = party.train | party.val | party.test
+    return chosen
 
 
 def _unless_equal(own: np.ndarray, common: np.ndarray) -> np.ndarray | None:
