@@ -100,7 +100,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
             party.name,
             at,
             np.searchsorted(every_key, own),
-            View(
+            view=View(
                 x=None if _same(party.x, x[at]) else party.x,
                 known=_unless_equal(party.y >= 0, y[at] >= 0),
                 used=_unless_equal(_in_splits(party), used[at]),
