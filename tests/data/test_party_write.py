@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars
@@ -68,14 +69,39 @@ def test_names_that_are_no_folder_names(tmp_path):
 
 
 def test_nothing_is_left_of_a_write_that_fails(tmp_path, monkeypatch):
-    def full_disk(*_, **__):
-        raise OSError(28, "No space left on device")
+    """The disk is full when the second party's edges are written."""
+    written = []
+    write = polars.DataFrame.write_parquet
+
+    def full_disk(frame, file):
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        written.append(file)
+        write(frame, file)
 
     monkeypatch.setattr(polars.DataFrame, "write_parquet", full_disk)
     assert complaint(write_parties, halves(wheel()), tmp_path / "p") == (
         f"'{tmp_path / 'p'}' can't be written (No space left on device); choose another folder."
     )
+    assert len(written) == 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_appears_in_one_step_when_it_is_complete(tmp_path, monkeypatch):
+    target = tmp_path / "p"
+    steps = []
+    rename = Path.rename
+
+    def watched(path, to):
+        assert not target.exists()
+        steps.append((to, sorted(file.name for file in path.rglob("*.*"))))
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", watched)
+    write_parties(halves(wheel()), target)
+    files = sorted(["edges.parquet", "nodes.parquet", "party.toml"] * 2)
+    assert steps == [(target, files)]
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path):

@@ -50,8 +50,16 @@ def directed_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     """Every edge once in its own direction, without self-loops, sorted."""
     source, target = edges.astype(np.int64)
     keep = source != target
-    keys = np.unique(source[keep] * nodes + target[keep])
+    keys = distinct(source[keep] * nodes + target[keep])
     return np.stack([keys // nodes, keys % nodes])
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """Sorted and each once. np.unique would hash, several times slower on millions of edges."""
+    ordered = np.sort(keys)
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 def checked_features(where: str, key: str, x: Any) -> Features:

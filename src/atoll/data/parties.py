@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from atoll.data.arrays import distinct
 from atoll.data.base import Dataset, datasets
 from atoll.data.party_read import load_graphs, load_party
 from atoll.data.party_write import write_parties
@@ -90,7 +91,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         at[party.edges[0]] * len(unique) + at[party.edges[1]]
         for at, party in zip(nodes, parties, strict=True)
     ]
-    every_key = np.unique(np.concatenate(keys))
+    every_key = distinct(np.concatenate(keys))
     x = _stacked([party.x for party in parties])[first[order]]
     y = _merged_labels(parties, nodes, unique[order])
     masks = _merged_masks(parties, nodes, unique[order])
