@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from atoll.errors import AtollError
+from atoll.holding import Features as Features
+from atoll.holding import Holding as Holding
+from atoll.holding import View as View
+from atoll.holding import shrunk
 
-Features: TypeAlias = "np.ndarray | sparse.csr_array"
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class Holding:
-    """What one party naturally holds of a larger graph.
-
-    ``nodes`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
-    None for every edge between the nodes. Holdings may overlap. ``links`` name the holdings that
-    this party has ties with, where the parties themselves form a network.
-    """
-
-    name: str
-    nodes: np.ndarray
-    edges: np.ndarray | None = None
-    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +25,8 @@ class Graph:
     Shapes: ``x [n, f]`` dense or CSR; ``edges [2, e]`` as (source, target), both directions of
     an undirected edge; ``y [n]`` with -1 for unknown; ``train``, ``val``, ``test`` ``[n]``
     boolean; ``ids [n]`` the keys by which parties recognise the same entity. Ids are private.
-    ``holdings`` say who naturally holds what, where the data knows.
+    ``holdings`` say who naturally holds what, ``class_names`` and ``feature_names`` what classes
+    and features are called, where the data knows.
     """
 
     x: Features
@@ -50,6 +39,8 @@ class Graph:
     ids: np.ndarray
     name: str = "graph"
     holdings: tuple[Holding, ...] = ()
+    class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
     _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +69,12 @@ class Graph:
             raise AtollError(
                 f"{self.name}: node {bad} has label {self.y[bad]}, outside 0 to "
                 f"{self.classes - 1}; use -1 for an unknown label."
+            )
+        names = self.class_names
+        if names and not len(names) == len(set(names)) == self.classes:
+            raise AtollError(
+                f"{self.name}: class_names are {', '.join(names)} for {self.classes} classes; give "
+                f"each class a name of its own, or none."
             )
         unlabelled = (self.train | self.val | self.test) & (self.y < 0)
         if unlabelled.any():
@@ -142,13 +139,14 @@ class Graph:
         else:
             columns = holding.edges[(place[self.edges[:, holding.edges]] >= 0).all(axis=0)]
         name = f"{self.name} {holding.name}"
-        return self._part(holding.nodes, place[self.edges[:, columns]], (), name)
+        party = self._part(holding.nodes, place[self.edges[:, columns]], (), name)
+        return party if holding.view is None else holding.view.of(party)
 
     def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
         """The graph induced on some nodes, in the order given. Holdings shrink with it."""
         place = self._places(nodes)
         columns = self._columns_between(place)
-        holdings = _shrunk(self.holdings, place, columns, self.edges.shape[1])
+        holdings = shrunk(self.holdings, place, columns, self.edges.shape[1])
         part = self._part(nodes, place[self.edges[:, columns]], holdings, name or self.name)
         if self._cache.get("undirected"):
             part._cache["undirected"] = True
@@ -195,30 +193,6 @@ def _by_source(source: np.ndarray, nodes: int) -> tuple[np.ndarray | None, np.nd
     is_sorted = bool((source[1:] >= source[:-1]).all())
     start = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))])
     return (None if is_sorted else np.argsort(source, kind="stable")), start
-
-
-def _shrunk(
-    holdings: tuple[Holding, ...], place: np.ndarray, columns: np.ndarray, edges: int
-) -> tuple[Holding, ...]:
-    """Holdings in the numbers of a subgraph that keeps some columns; empty ones are gone."""
-    if not holdings:
-        return ()
-    edge_place = np.full(edges, -1, dtype=np.int64)
-    edge_place[columns] = np.arange(len(columns))
-
-    def moved(numbers: np.ndarray, place: np.ndarray) -> np.ndarray:
-        places: np.ndarray = place[numbers]
-        return places[places >= 0]
-
-    shrunk = (
-        replace(
-            holding,
-            nodes=moved(holding.nodes, place),
-            edges=None if holding.edges is None else moved(holding.edges, edge_place),
-        )
-        for holding in holdings
-    )
-    return tuple(holding for holding in shrunk if len(holding.nodes))
 
 
 def make_graph(

@@ -1,5 +1,24 @@
 """Datasets: one family a file. Each loads one graph, with its published split if it has one."""
 
 from atoll.data.base import Dataset, datasets
+from atoll.data.memory import from_graph
+from atoll.data.nx import from_networkx
+from atoll.data.own_npz import Npz
+from atoll.data.parties import Parties, load_party, write_parties
+from atoll.data.pyg import from_pyg
+from atoll.data.table_columns import Columns
+from atoll.data.tables import Tables
 
-__all__ = ["Dataset", "datasets"]
+__all__ = [
+    "Columns",
+    "Dataset",
+    "Npz",
+    "Parties",
+    "Tables",
+    "datasets",
+    "from_graph",
+    "from_networkx",
+    "from_pyg",
+    "load_party",
+    "write_parties",
+]

@@ -85,11 +85,11 @@ def _recall(entry: Path, key: str) -> Graph | None:
 
 
 def _remember(entry: Path, key: str, graph: Graph) -> None:
-    header, arrays = _arrays(graph)
-    header["key"] = key
-    header["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
-    arrays["header"] = np.frombuffer(_json(header).encode(), dtype=np.uint8)
     try:
+        header, arrays = _arrays(graph)
+        header["key"] = key
+        header["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
+        arrays["header"] = np.frombuffer(_json(header).encode(), dtype=np.uint8)
         with written_whole(entry) as part, part.open("xb") as file:
             np.savez(file, allow_pickle=False, **arrays)
     except (OSError, ValueError) as problem:
@@ -98,8 +98,12 @@ def _remember(entry: Path, key: str, graph: Graph) -> None:
 
 def _arrays(graph: Graph) -> tuple[dict[str, Any], Arrays]:
     """A graph as a JSON header and plain arrays; node numbers as int32, half the size."""
+    if any(holding.view is not None for holding in graph.holdings):
+        raise ValueError("parties' own views are not kept")
     header: dict[str, Any] = {
         "name": graph.name,
+        "class_names": graph.class_names,
+        "feature_names": graph.feature_names,
         "classes": graph.classes,
         "holdings": [holding.name for holding in graph.holdings],
         "whole": [holding.edges is None for holding in graph.holdings],
@@ -138,7 +142,13 @@ def _graph(header: Mapping[str, Any], arrays: Arrays) -> Graph:
         classes=header["classes"],
         name=header["name"],
         holdings=_holdings(header, arrays),
-        **{name: arrays[name] for name in ("y", "train", "val", "test", "ids")},
+        class_names=tuple(header["class_names"]),
+        feature_names=tuple(header["feature_names"]),
+        y=arrays["y"],
+        train=arrays["train"],
+        val=arrays["val"],
+        test=arrays["test"],
+        ids=arrays["ids"],
     )
 
 

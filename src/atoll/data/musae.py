@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from scipy import sparse
@@ -103,7 +103,7 @@ class Twitch(PublishedDataset):
 def union(graphs: Sequence[Graph], name: str) -> Graph:
     """Graphs side by side as one, without edges between them; each is a natural holding."""
     starts = np.cumsum([0, *(graph.nodes for graph in graphs)])
-    joined = {
+    joined: dict[str, Any] = {
         part: np.concatenate([getattr(graph, part) for graph in graphs])
         for part in ("y", "train", "val", "test", "ids")
     }

@@ -1,0 +1,212 @@
+"""A federation whose parties' graphs lie in folders, one a party."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from atoll.data.arrays import distinct
+from atoll.data.base import Dataset, datasets
+from atoll.data.party_read import load_graphs, load_party
+from atoll.data.party_write import write_parties
+from atoll.data.table_columns import Columns
+from atoll.errors import AtollError
+from atoll.graph import Features, Graph, Holding, View, dense
+
+__all__ = ["Parties", "load_party", "merge", "write_parties"]
+_SPLITS = ("train", "val", "test")
+
+
+@datasets.register("parties")
+@dataclass(frozen=True, kw_only=True)
+class Parties(Columns, Dataset):
+    """Your own parties: a folder with one folder a party, from atoll split or made by hand.
+
+    Use it with the partition ``natural``, which gives back each party's own graph. A folder made
+    by hand holds ``nodes.csv`` or ``nodes.parquet`` and ``edges.csv`` or ``edges.parquet``; ids
+    are what parties recognise the same entity by, and the column options say what the rest is.
+
+    Parties may hold the same node and differ in what they know of it. Each keeps its own features,
+    and trains and tests only on labels and splits of its own; in the whole graph such a node has
+    the features of the first party and everybody's label. Two different labels, or two different
+    splits, for one node are an error. ``standardise`` scales each party's columns by its own mean
+    and deviation, as a party alone would.
+    """
+
+    folder: str = ""
+
+    def load(self) -> Graph:
+        folders = party_folders(self.folder)
+        return merge(load_graphs(folders, self), Path(self.folder).name or "parties")
+
+
+def party_folders(folder: str) -> list[Path]:
+    """The parties' folders by name; numbers in names count as numbers."""
+    if not folder:
+        raise AtollError("data.folder is not given; set it to the folder of the parties' folders.")
+    home = Path(folder)
+    if home.exists() and not home.is_dir():
+        raise AtollError(f"'{folder}' (data.folder) is a file; name the folder of all parties.")
+    if not home.is_dir():
+        raise AtollError(f"there is no folder '{folder}' (data.folder); check the path.")
+    if any((home / f"nodes.{suffix}").exists() for suffix in ("csv", "parquet")):
+        raise AtollError(
+            f"'{folder}' (data.folder) is the folder of a single party; name the one above it."
+        )
+    inside = [path for path in home.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    if not inside:
+        raise AtollError(
+            f"'{folder}' (data.folder) has no folder in it; put one for each party there."
+        )
+
+    def numeric(path: Path) -> list[tuple[int, str]]:
+        parts = re.split(r"(\d+)", path.name)
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+    return sorted(inside, key=numeric)
+
+
+def merge(parties: Sequence[Graph], name: str) -> Graph:
+    """One graph of all parties' nodes and edges, with a holding for each party.
+
+    Nodes with the same id are one node. ``merged.held(holding)`` is that party's graph again:
+    nodes and edges in the same order, with its own features, labels and masks.
+    """
+    _refuse_unlike(parties)
+    ids = _common_ids(parties)
+    unique, first, place = np.unique(ids, return_index=True, return_inverse=True)
+    # Nodes in order of first appearance, so that the first party's come first and in its order.
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    starts = np.cumsum([0, *(party.nodes for party in parties)])
+    nodes = [rank[place[a:b]] for a, b in pairwise(starts)]
+    keys = [
+        at[party.edges[0]] * len(unique) + at[party.edges[1]]
+        for at, party in zip(nodes, parties, strict=True)
+    ]
+    every_key = distinct(np.concatenate(keys))
+    x = _stacked([party.x for party in parties])[first[order]]
+    y = _merged_labels(parties, nodes, unique[order])
+    masks = _merged_masks(parties, nodes, unique[order])
+    used = masks["train"] | masks["val"] | masks["test"]
+    holdings = [
+        Holding(
+            party.name,
+            at,
+            np.searchsorted(every_key, own),
+            view=View(
+                x=None if _same(party.x, x[at]) else party.x,
+                known=_unless_equal(party.y >= 0, y[at] >= 0),
+                used=_unless_equal(_in_splits(party), used[at]),
+            ),
+        )
+        for party, at, own in zip(parties, nodes, keys, strict=True)
+    ]
+    return Graph(
+        x=x,
+        edges=np.stack([every_key // len(unique), every_key % len(unique)]),
+        y=y,
+        classes=parties[0].classes,
+        ids=unique[order],
+        name=name,
+        holdings=tuple(holdings),
+        class_names=parties[0].class_names,
+        feature_names=parties[0].feature_names,
+        **masks,
+    )
+
+
+def _refuse_unlike(parties: Sequence[Graph]) -> None:
+    first = parties[0]
+    for party in parties[1:]:
+        if party.features != first.features or party.feature_names != first.feature_names:
+            ours, theirs = set(first.feature_names), set(party.feature_names)
+            odd = sorted(ours ^ theirs)
+            what = f"'{odd[0]}' is only in one of them" if odd else "their order or number differs"
+            raise AtollError(
+                f"the parties '{first.name}' and '{party.name}' have different feature columns "
+                f"({what}); give all parties the same."
+            )
+        if (party.classes, party.class_names) != (first.classes, first.class_names):
+            raise AtollError(
+                f"the parties '{first.name}' and '{party.name}' have different classes; give all "
+                f"parties the same class_names."
+            )
+
+
+def _common_ids(parties: Sequence[Graph]) -> np.ndarray:
+    """All ids, one party after the other; as text where any is."""
+    text = any(party.ids.dtype.kind == "U" for party in parties)
+    return np.concatenate([party.ids.astype(str) if text else party.ids for party in parties])
+
+
+def _stacked(blocks: Sequence[Features]) -> Features:
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(block) for block in blocks]))
+    return np.concatenate([np.asarray(block) for block in blocks])
+
+
+def _merged_labels(
+    parties: Sequence[Graph], nodes: Sequence[np.ndarray], ids: np.ndarray
+) -> np.ndarray:
+    """Every label that any party knows."""
+    y = np.full(len(ids), -1, dtype=np.int64)
+    teller = np.full(len(ids), -1)
+    for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
+        before, known = y[at], party.y >= 0
+        clash = np.flatnonzero(known & (before >= 0) & (before != party.y))
+        if len(clash):
+            row = clash[0]
+            name = party.class_names or [str(c) for c in range(party.classes)]
+            raise AtollError(
+                f"the party '{parties[teller[at[row]]].name}' labels the node '{ids[at[row]]}' "
+                f"{name[before[row]]}, the party '{party.name}' {name[party.y[row]]}; correct one "
+                f"of them or leave one empty."
+            )
+        new = at[known & (before < 0)]
+        teller[new] = k
+        y[at[known]] = party.y[known]
+    return y
+
+
+def _merged_masks(
+    parties: Sequence[Graph], nodes: Sequence[np.ndarray], ids: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The union of the parties' splits; nobody may test on what another trains on."""
+    split = np.full(len(ids), -1)
+    teller = np.full(len(ids), -1)
+    for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
+        for number, name in enumerate(_SPLITS):
+            mine = at[getattr(party, name)]
+            clash = mine[(split[mine] >= 0) & (split[mine] != number)]
+            if len(clash):
+                raise AtollError(
+                    f"the party '{parties[teller[clash[0]]].name}' has the node "
+                    f"'{ids[clash[0]]}' in {_SPLITS[split[clash[0]]]}, the party '{party.name}' in "
+                    f"{name}; put it into the same split in both."
+                )
+            teller[mine[split[mine] < 0]] = k
+            split[mine] = number
+    return {name: split == number for number, name in enumerate(_SPLITS)}
+
+
+def _same(a: Features, b: Features) -> bool:
+    if sparse.issparse(a) and sparse.issparse(b):
+        return bool((a != b).nnz == 0)
+    return np.array_equal(dense(a), dense(b))
+
+
+def _in_splits(party: Graph) -> np.ndarray:
+    chosen: np.ndarray = party.train | party.val | party.test
+    return chosen
+
+
+def _unless_equal(own: np.ndarray, common: np.ndarray) -> np.ndarray | None:
+    return None if np.array_equal(own, common) else own

@@ -1,0 +1,195 @@
+"""One folder a party: what a party takes home after a graph was cut."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import tomli_w
+from scipy import sparse
+
+from atoll.errors import AtollError
+from atoll.graph import Graph
+
+FORMAT = 1
+INDICES, VALUES = "feature_indices", "feature_values"
+_SPLITS = ("train", "val", "test")
+_LONGEST_NAME = 80
+
+
+def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
+    """Write each party's graph into a folder of its own under ``folder``; returns those folders.
+
+    A party's folder holds ``nodes.parquet`` (ids, labels, splits and features), ``edges.parquet``
+    (each edge as its two ids, both directions of an undirected one) and ``party.toml`` (what the
+    columns are, the classes in their common order, and counts): all that is its own, and of the
+    others nothing. Sparse features stay sparse: a list of places and a list of values a node.
+
+    ``folder`` must not exist or be empty. It appears complete or not at all.
+    """
+    target = Path(os.path.abspath(folder))
+    _refuse_unlike(graphs)
+    _refuse_used(target, folder)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    names = _folder_names(graphs)
+    try:
+        partial.mkdir(parents=True)
+        for name, graph in zip(names, graphs, strict=True):
+            _write_party(graph, partial / name)
+        if target.exists():
+            target.rmdir()
+        partial.rename(target)
+    except OSError as problem:
+        raise AtollError(
+            f"'{folder}' can't be written ({problem.strerror}); choose another folder."
+        ) from problem
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return [Path(folder) / name for name in names]
+
+
+def _write_party(graph: Graph, folder: Path) -> None:
+    folder.mkdir()
+    ids = _ids(graph)
+    _refuse_ambiguous(graph, ids)
+    is_sparse = sparse.issparse(graph.x)
+    features = _sparse_features(graph.x) if is_sparse else _dense_features(graph)
+    columns = {what: _free_name(what, features.columns) for what in ("id", "label", "split")}
+    keys = polars.DataFrame(
+        {
+            columns["id"]: ids,
+            columns["label"]: _labels(graph),
+            columns["split"]: _splits(graph),
+        }
+    )
+    polars.concat([keys, features], how="horizontal").write_parquet(folder / "nodes.parquet")
+    ends = {"source": ids.gather(graph.edges[0]), "target": ids.gather(graph.edges[1])}
+    polars.DataFrame(ends).write_parquet(folder / "edges.parquet")
+    manifest: dict[str, Any] = {
+        "version": FORMAT,
+        "name": graph.name,
+        "classes": graph.classes,
+        "class_names": list(graph.class_names),
+        "columns": columns,
+        "features": {
+            "kind": "sparse" if is_sparse else "columns",
+            "count": graph.features,
+            "names": list(graph.feature_names) if is_sparse else features.columns,
+            "named": bool(graph.feature_names),
+        },
+        "counts": {
+            "nodes": graph.nodes,
+            "edges": graph.edges.shape[1],
+            "labelled": int((graph.y >= 0).sum()),
+            **{split: int(getattr(graph, split).sum()) for split in _SPLITS},
+        },
+    }
+    (folder / "party.toml").write_text(tomli_w.dumps(manifest), encoding="utf-8")
+
+
+def _ids(graph: Graph) -> polars.Series:
+    if np.issubdtype(graph.ids.dtype, np.signedinteger):
+        return polars.Series(graph.ids.astype(np.int64))
+    return polars.Series([str(i) for i in graph.ids.tolist()], dtype=polars.String)
+
+
+def _labels(graph: Graph) -> polars.Series:
+    numbers = polars.Series(graph.y).replace(-1, None)
+    if not graph.class_names:
+        return numbers
+    return polars.Series(graph.class_names, dtype=polars.String).gather(numbers)
+
+
+def _splits(graph: Graph) -> polars.Series:
+    said = np.zeros(graph.nodes, dtype=np.uint32)
+    for number, split in enumerate(_SPLITS):
+        said[getattr(graph, split)] = number + 1
+    return polars.Series([None, *_SPLITS], dtype=polars.String).gather(said)
+
+
+def _dense_features(graph: Graph) -> polars.DataFrame:
+    """A column a feature, by its name or as f0, f1, ..."""
+    names = graph.feature_names or tuple(f"f{i}" for i in range(graph.features))
+    return polars.DataFrame(np.asarray(graph.x), schema=list(names), orient="row")
+
+
+def _sparse_features(x: sparse.csr_array) -> polars.DataFrame:
+    """A node's non-zeros as two lists: their places and their values."""
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    stored = polars.DataFrame(
+        {"row": rows, INDICES: x.indices.astype(np.int32), VALUES: x.data}
+    ).group_by("row", maintain_order=True)
+    every = polars.DataFrame({"row": np.arange(x.shape[0])})
+    lists = every.join(stored.all(), on="row", how="left", maintain_order="left").drop("row")
+    return lists.with_columns(polars.all().fill_null([]))
+
+
+def _refuse_unlike(graphs: Sequence[Graph]) -> None:
+    if not graphs:
+        raise AtollError("there is no party to write; cut the graph into at least one.")
+    first = graphs[0]
+    for graph in graphs:
+        if (graph.features, graph.feature_names) != (first.features, first.feature_names):
+            raise AtollError(
+                f"{graph.name} and {first.name} have different features; parties of one federation "
+                f"need the same."
+            )
+        if (graph.classes, graph.class_names) != (first.classes, first.class_names):
+            raise AtollError(
+                f"{graph.name} and {first.name} have different classes; parties of one federation "
+                f"need the same."
+            )
+        if graph.feature_names and len(graph.feature_names) != graph.features:
+            raise AtollError(
+                f"{graph.name} has {len(graph.feature_names)} feature names for {graph.features} "
+                f"features; name each or none."
+            )
+
+
+def _refuse_ambiguous(graph: Graph, ids: polars.Series) -> None:
+    twice = ids.is_duplicated().arg_true()
+    if len(twice):
+        raise AtollError(
+            f"{graph.name} has two nodes with the id '{ids[int(twice[0])]}'; a party holds an "
+            f"entity once."
+        )
+    several = np.flatnonzero(sum(getattr(graph, s).astype(int) for s in _SPLITS) > 1)
+    if len(several):
+        raise AtollError(
+            f"{graph.name} has the node '{ids[int(several[0])]}' in more than one of train, val "
+            f"and test; put it into one."
+        )
+
+
+def _refuse_used(target: Path, given: str | Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise AtollError(f"'{given}' is a file; name a new folder for the parties.")
+    if target.is_dir() and any(target.iterdir()):
+        raise AtollError(f"'{given}' is not empty; name a new folder for the parties.")
+
+
+def _folder_names(graphs: Sequence[Graph]) -> list[str]:
+    """The parties' names as folders on any system, each different."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for graph in graphs:
+        plain = re.sub(r"[^\w.-]+", "-", graph.name)[:_LONGEST_NAME].strip("-.") or "party"
+        name, number = plain, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def _free_name(wanted: str, taken: Sequence[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    return wanted

@@ -1,0 +1,234 @@
+"""The columns of node and edge tables that are not features: ids, labels, splits, owners, edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars
+
+from atoll.data.table_files import Table
+from atoll.errors import AtollError
+from atoll.graph import Holding
+
+_SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the columns of a node table and an edge table mean.
+
+    ``id`` and ``label`` name columns of the node table, ``source`` and ``target`` of the edge
+    table. ``split`` may name a column that says train, val, test or nothing. ``features`` lists the
+    feature columns (every other column if empty), ``categorical`` those to be read as categories
+    although they hold numbers, ``class_names`` all classes in their order (the labels found,
+    sorted, if empty). ``standardise`` scales number columns to mean 0 and deviation 1. Edges count
+    both ways unless ``directed``. ``separator`` stands between the fields of CSV files.
+    """
+
+    id: str = "id"
+    label: str = "label"
+    source: str = "source"
+    target: str = "target"
+    split: str = ""
+    features: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    standardise: bool = False
+    directed: bool = False
+    separator: str = ","
+
+    def __post_init__(self) -> None:
+        for option in ("id", "label", "source", "target"):
+            if not getattr(self, option):
+                raise AtollError(f"data.{option} is empty; set it to the name of a column.")
+        if self.source == self.target:
+            raise AtollError(
+                f"data.source and data.target both name the column '{self.source}'; an edge needs "
+                f"two."
+            )
+        if len(self.separator) != 1 or not self.separator.isascii():
+            raise AtollError(
+                f"data.separator is {self.separator!r}; it must be one ASCII character, such as , "
+                f'or ; or "\\t".'
+            )
+        for option in ("features", "categorical", "class_names"):
+            names = getattr(self, option)
+            if len(set(names)) != len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise AtollError(f"data.{option} lists '{twice}' twice; list it once.")
+        roles = self.roles()
+        for option, name in roles.items():
+            if name in self.features:
+                raise AtollError(
+                    f"data.features lists '{name}', which data.{option} names already; take it out "
+                    f"of the features."
+                )
+            twin = next((o for o, other in roles.items() if other == name and o != option), None)
+            if twin is not None:
+                raise AtollError(
+                    f"data.{option} and data.{twin} both name the column '{name}'; name two."
+                )
+
+    def roles(self) -> dict[str, str]:
+        """The columns of the node table that are not features, by option."""
+        return {o: getattr(self, o) for o in ("id", "label", "split") if getattr(self, o)}
+
+    def as_text(self) -> tuple[str, ...]:
+        """The columns of the node table to be read as written: 007 is not 7."""
+        return (*self.roles().values(), *self.categorical)
+
+
+def read_ids(table: Table, column: str) -> polars.Series:
+    """The nodes' ids as the file has them, text or whole numbers, each one once."""
+    ids = _keys(table, column, "id")
+    if (row := _first(ids.is_null())) is not None:
+        raise table.problem(column, row, "the id is missing; give every node one.")
+    if (row := _first(~ids.is_first_distinct())) is not None:
+        before = ids.index_of(ids[row])
+        assert before is not None
+        raise table.problem(
+            column,
+            row,
+            f"the id '{ids[row]}' stands in {table.place(before)} already; give every node one "
+            f"row.",
+        )
+    return ids
+
+
+def read_edges(table: Table, columns: Columns, ids: polars.Series, nodes: str) -> np.ndarray:
+    """The edges ``[2, e]`` in row numbers of the node table, as they are listed."""
+    ends = []
+    for option in ("source", "target"):
+        column = getattr(columns, option)
+        keys = _keys(table, column, option)
+        if (row := _first(keys.is_null())) is not None:
+            raise table.problem(column, row, "the id is missing; give every edge two ends.")
+        if keys.dtype != ids.dtype:
+            keys, ids = keys.cast(polars.String), ids.cast(polars.String)
+        known = polars.DataFrame({"key": ids, "row": np.arange(len(ids), dtype=np.int64)})
+        found = keys.to_frame("key").join(known, on="key", how="left", maintain_order="left")["row"]
+        if (row := _first(found.is_null())) is not None:
+            raise table.problem(
+                column, row, f"'{keys[row]}' is no node of {nodes}; add it there or drop the edge."
+            )
+        ends.append(found.to_numpy())
+    return np.stack(ends).astype(np.int64)
+
+
+def label_names(table: Table, column: str) -> polars.Series:
+    """The nodes' labels as text; null where unknown."""
+    labels = table.column(column, "label")
+    names = as_names(table, column, labels)
+    numbers = names.cast(polars.Float64, strict=False)
+    all_numbers = numbers.null_count() == names.null_count()
+    if all_numbers and (row := _first(numbers != numbers.round())) is not None:
+        raise table.problem(
+            column,
+            row,
+            f"{labels[row]} is no class; labels are text or whole numbers, empty where unknown.",
+        )
+    return names
+
+
+def class_numbers(
+    table: Table, column: str, names: polars.Series, classes: tuple[str, ...]
+) -> np.ndarray:
+    """The labels' places among the classes ``[n]``, -1 where unknown."""
+    y = numbered(names, classes)
+    if (row := _first(y.is_null() & names.is_not_null())) is not None:
+        raise table.problem(
+            column,
+            row,
+            f"'{names[row]}' is none of the classes {', '.join(classes)}; correct it, or add it to "
+            f"{table.prefix}class_names.",
+        )
+    return y.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def numbered(names: polars.Series, order: tuple[str, ...]) -> polars.Series:
+    """The place of each name in an order; null for null and for strangers."""
+    known = polars.DataFrame(
+        {"key": order, "place": range(len(order))},
+        schema={"key": polars.String, "place": polars.Int64},
+    )
+    return names.to_frame("key").join(known, on="key", how="left", maintain_order="left")["place"]
+
+
+def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in order; whole numbers by size, so that 10 comes after 9."""
+    distinct = set(names)
+    try:
+        return tuple(sorted(distinct, key=lambda name: (int(name), name)))
+    except ValueError:
+        return tuple(sorted(distinct))
+
+
+def as_names(table: Table, column: str, values: polars.Series) -> polars.Series:
+    """Values as names: 1.0 is 1, as tables with gaps write whole numbers; NaN is null."""
+    if not (values.dtype.is_numeric() or values.dtype in (polars.String, polars.Boolean)):
+        if values.dtype == polars.Null:
+            return values.cast(polars.String)
+        raise table.unfit(
+            column, f"it holds {values.dtype}; only text, numbers and booleans can be names."
+        )
+    names = values.cast(polars.String).str.replace(r"^(-?\d+)\.0*$", "$1")
+    return names.replace(["NaN", "nan", ""], [None, None, None])
+
+
+def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Masks ``[n]`` from a column that says train, val, test or nothing."""
+    said = table.column(column, "split")
+    if said.dtype == polars.Null:
+        said = said.cast(polars.String)
+    if said.dtype != polars.String:
+        raise table.unfit(column, f"it holds {said.dtype}; write train, val, test or nothing.")
+    said = said.replace("", None)
+    if (row := _first(said.is_not_null() & ~said.is_in(_SPLITS))) is not None:
+        raise table.problem(
+            column, row, f"'{said[row]}' is no split; write train, val, test or nothing."
+        )
+    if (row := _first(said.is_not_null() & polars.Series(y < 0))) is not None:
+        raise table.problem(
+            column,
+            row,
+            f"the node is in {said[row]} but has no label; leave its split empty or label it.",
+        )
+    return {split: (said == split).fill_null(False).to_numpy() for split in _SPLITS}
+
+
+def read_owners(table: Table, column: str) -> tuple[Holding, ...]:
+    """A natural holding for each owner that a column names, in order of their names."""
+    owners = as_names(table, column, table.column(column, "owner"))
+    if (row := _first(owners.is_null())) is not None:
+        raise table.problem(column, row, "the owner is missing; give every node one.")
+    names = sorted_names(owners)
+    owner = numbered(owners, names).to_numpy()
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=len(names)))[:-1]
+    return tuple(
+        Holding(name, nodes) for name, nodes in zip(names, np.split(order, ends), strict=True)
+    )
+
+
+def id_array(ids: polars.Series) -> np.ndarray:
+    """Ids as an array of text or whole numbers, never of objects."""
+    return np.array(ids.to_list(), dtype=str) if ids.dtype == polars.String else ids.to_numpy()
+
+
+def _keys(table: Table, column: str, option: str) -> polars.Series:
+    keys = table.column(column, option)
+    if keys.dtype == polars.String:
+        return keys.replace("", None)
+    if keys.dtype.is_integer():
+        return keys
+    if keys.dtype == polars.Null:
+        return keys.cast(polars.String)
+    raise table.unfit(column, f"it holds {keys.dtype}; ids are text or whole numbers.")
+
+
+def _first(where: polars.Series) -> int | None:
+    """The first row where something holds; null does not."""
+    rows = where.arg_true()
+    return int(rows[0]) if len(rows) else None

@@ -1,0 +1,97 @@
+"""The user's own graph as a node table and an edge table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars
+
+from atoll.data.arrays import assemble
+from atoll.data.base import Dataset, datasets
+from atoll.data.table_columns import (
+    Columns,
+    class_numbers,
+    id_array,
+    label_names,
+    read_edges,
+    read_ids,
+    read_owners,
+    read_splits,
+    sorted_names,
+)
+from atoll.data.table_features import Feature, encode, find_features
+from atoll.data.table_files import Table, read_table
+from atoll.errors import AtollError
+from atoll.graph import Graph
+
+
+@datasets.register("tables")
+@dataclass(frozen=True, kw_only=True)
+class Tables(Columns, Dataset):
+    """Your own graph: a CSV or Parquet table of nodes and one of edges, any column names.
+
+    ``nodes`` and ``edges`` are the files; the column options are those of :class:`Columns`.
+    ``owner`` may name a column that says whose each node is, for the partition ``natural``.
+    """
+
+    nodes: str = ""
+    edges: str = ""
+    owner: str = ""
+
+    def roles(self) -> dict[str, str]:
+        return super().roles() | ({"owner": self.owner} if self.owner else {})
+
+    def load(self) -> Graph:
+        nodes = read_table(self.nodes, "nodes", separator=self.separator, text=self.as_text())
+        ends = (self.source, self.target)
+        edges = read_table(self.edges, "edges", separator=self.separator, text=ends)
+        return graph_of(nodes, edges, self, Path(self.nodes).stem, self.owner)
+
+
+def graph_of(nodes: Table, edges: Table, columns: Columns, name: str, owner: str = "") -> Graph:
+    """The graph that two tables describe."""
+    require_roles(nodes, columns)
+    features = find_features(nodes, columns)
+    labels = label_names(nodes, columns.label)
+    classes = columns.class_names or sorted_names(labels.drop_nulls())
+    return encoded_graph(nodes, edges, columns, features, classes, name, owner)
+
+
+def require_roles(nodes: Table, columns: Columns) -> None:
+    """Look the columns up before their content is read: a misspelt name is the likelier mistake."""
+    for option, column in columns.roles().items():
+        nodes.column(column, option)
+
+
+def encoded_graph(
+    nodes: Table,
+    edges: Table,
+    columns: Columns,
+    features: list[Feature],
+    classes: tuple[str, ...],
+    name: str,
+    owner: str = "",
+) -> Graph:
+    """The graph of two tables whose features and classes are agreed on."""
+    ids = read_ids(nodes, columns.id).cast(polars.String)
+    y = class_numbers(nodes, columns.label, label_names(nodes, columns.label), classes)
+    if not classes:
+        raise nodes.unfit(columns.label, "no node has a label; label some to have what to learn.")
+    x, feature_names = encode(nodes, features, columns.standardise)
+    if len(set(feature_names)) != len(feature_names):
+        twice = next(f for f in feature_names if feature_names.count(f) > 1)
+        raise AtollError(f"{nodes.source}: two features would be called '{twice}'; rename one.")
+    return assemble(
+        x=x,
+        edges=read_edges(edges, columns, ids, nodes.source),
+        y=y,
+        classes=len(classes),
+        ids=id_array(ids),
+        name=name,
+        splits=read_splits(nodes, columns.split, y) if columns.split else None,
+        holdings=read_owners(nodes, owner) if owner else (),
+        class_names=classes,
+        feature_names=feature_names,
+        directed=columns.directed,
+    )
