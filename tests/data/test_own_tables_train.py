@@ -1,11 +1,14 @@
 """From two CSV files to a trained federation."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars
 import pytest
 
 import atoll
 from atoll.data import Tables
+from atoll.experiment.config import describe, resolve
 
 
 @pytest.fixture
@@ -61,3 +64,11 @@ def test_a_run_on_tables_resumes_from_its_config(iris_tables, tmp_path):
     done = atoll.run(data=iris_tables, partition="natural", rounds=3, out=out)
     (out / "summary.json").unlink()
     assert atoll.resume(out).test_accuracy == done.test_accuracy
+
+
+def test_a_config_names_every_option(iris_tables):
+    table = describe(replace(resolve({}), data=iris_tables))
+    assert table["data"]["name"] == "tables"
+    assert resolve({"data": table["data"] | {"features": ["a", "b"]}}).data == replace(
+        iris_tables, features=("a", "b")
+    )

@@ -114,6 +114,20 @@ def test_an_agreement_in_party_toml_makes_alone_and_together_equal(by_hand):
         same(load_party(folder), whole.held(holding))
 
 
+def test_agreed_categories_are_read_as_written_by_every_party(by_hand):
+    """Ward 01 is not ward 1, also where only the other party says that wards are categories."""
+    data = by_hand(
+        north={"nodes.csv": "id,label,ward\np1,ill,01\np2,well,02\np3,,01\n"},
+        south={
+            "nodes.csv": "id,label,ward\np3,ill,01\np4,dead,10\n",
+            "party.toml": 'categories.ward = ["01", "02", "10"]',
+        },
+    )
+    whole = data.load()
+    assert whole.feature_names == ("ward=01", "ward=02", "ward=10")
+    assert whole.x.argmax(axis=1).tolist() == [0, 1, 0, 2]
+
+
 def test_each_party_standardises_by_itself(by_hand):
     whole = replace(by_hand(), standardise=True, features=("age",)).load()
     south = whole.held(whole.holdings[1])

@@ -1,0 +1,136 @@
+"""What a party's ``party.toml`` says."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from atoll.data.party_write import FORMAT
+from atoll.errors import AtollError, unknown
+
+_KINDS: dict[str, type] = {
+    "version": int,
+    "name": str,
+    "classes": int,
+    "class_names": list,
+    "categories": dict,
+    "columns": dict,
+    "features": dict,
+    "counts": dict,
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the columns of a folder by :func:`write_parties` are."""
+
+    nodes: int
+    id: str
+    label: str
+    split: str
+    sparse: bool
+    features: int
+    feature_columns: tuple[str, ...]
+    feature_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What ``party.toml`` says; a folder made by hand needs none, or only part of it.
+
+    ``class_names`` and ``categories`` (by column) are what the parties agreed on.
+    """
+
+    name: str
+    classes: int = 0
+    class_names: tuple[str, ...] = ()
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    written: Written | None = None
+
+    @property
+    def listed_classes(self) -> tuple[str, ...]:
+        return self.class_names or tuple(str(number) for number in range(self.classes))
+
+
+def read_manifest(folder: Path) -> Manifest:
+    if folder.exists() and not folder.is_dir():
+        raise AtollError(f"'{folder}' is a file; name the party's folder.")
+    if not folder.is_dir():
+        raise AtollError(f"there is no folder '{folder}'; check the path.")
+    file = folder / "party.toml"
+    if not file.is_file():
+        return Manifest(name=folder.name)
+    try:
+        said = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise AtollError(f"'{file}' can't be read as TOML ({problem}); write it anew.") from problem
+    for key, value in said.items():
+        if key not in _KINDS:
+            raise unknown(f"key of '{file}'", key, _KINDS)
+        if not isinstance(value, _KINDS[key]) or isinstance(value, bool):
+            raise AtollError(f"'{file}': {key} must be a {_KINDS[key].__name__}; correct it.")
+    if said.get("version", FORMAT) != FORMAT:
+        raise AtollError(
+            f"'{file}' has the version {said['version']}, this Atoll reads {FORMAT}; use the "
+            f"Atoll that wrote it."
+        )
+    try:
+        return _manifest(folder, said)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise AtollError(
+            f"'{file}' is damaged ({type(problem).__name__}: {problem}); fetch it anew."
+        ) from problem
+
+
+def _manifest(folder: Path, said: dict[str, Any]) -> Manifest:
+    return Manifest(
+        name=said.get("name", folder.name),
+        classes=said.get("classes", 0),
+        class_names=tuple(str(name) for name in said.get("class_names", ())),
+        categories={
+            column: tuple(str(category) for category in listed)
+            for column, listed in said.get("categories", {}).items()
+        },
+        written=_written(said) if "features" in said else None,
+    )
+
+
+def _written(said: dict[str, Any]) -> Written:
+    features, columns = said["features"], said["columns"]
+    names = tuple(str(name) for name in features["names"])
+    return Written(
+        nodes=int(said["counts"]["nodes"]),
+        id=str(columns["id"]),
+        label=str(columns["label"]),
+        split=str(columns["split"]),
+        sparse={"sparse": True, "columns": False}[features["kind"]],
+        features=int(features["count"]),
+        feature_columns=names,
+        feature_names=names if features["named"] else (),
+    )
+
+
+def refuse_other_classes(manifests: Sequence[Manifest]) -> None:
+    told = [manifest for manifest in manifests if manifest.listed_classes]
+    for manifest in told:
+        ours, theirs = told[0].listed_classes, manifest.listed_classes
+        if ours != theirs:
+            raise AtollError(
+                f"the parties '{told[0].name}' and '{manifest.name}' disagree on the classes in "
+                f"their party.toml ({', '.join(ours)}; {', '.join(theirs)}); agree on one list."
+            )
+
+
+def agreed_categories(manifests: Sequence[Manifest]) -> dict[str, tuple[str, ...]]:
+    agreed: dict[str, tuple[str, ...]] = {}
+    for manifest in manifests:
+        for column, listed in manifest.categories.items():
+            if agreed.setdefault(column, listed) != listed:
+                raise AtollError(
+                    f"two parties disagree on the categories of '{column}' in their party.toml "
+                    f"({', '.join(agreed[column])}; {', '.join(listed)}); agree on one list."
+                )
+    return agreed
