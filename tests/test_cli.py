@@ -141,3 +141,52 @@ def test_help_teaches(tmp_path):
     assert done.returncode == 0
     for command in ("run", "compare", "resume", "reproduce", "list"):
         assert command in done.stdout
+
+
+def test_describe_shows_a_partition_as_table_json_and_picture(tmp_path):
+    done = atoll(
+        "describe", "--data", "patients", "--clients", "3", "--picture", "p.svg", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "569" in done.stdout
+    assert "missing edges" in done.stdout
+    assert (tmp_path / "p.svg").stat().st_size > 10_000
+    facts = json.loads(
+        atoll("describe", "--data", "patients", "--clients", "3", "--json", cwd=tmp_path).stdout
+    )
+    assert sum(row["nodes"] for row in facts["per_client"]) == facts["nodes"] == 569
+    assert facts["missing_edges"] > 0
+
+
+def test_split_writes_folders_that_train_to_the_same_numbers(tmp_path):
+    cut = ["--data", "patients", "--partition", "louvain-anchors", "--clients", "3"]
+    done = atoll("split", *cut, "--out", "sites", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "sites").iterdir())) == 3
+    fast = ["--rounds", "3", "--set", "model.hidden=8", "--json"]
+    whole = atoll("run", *cut, *fast, cwd=tmp_path)
+    folders = ["--data", "parties", "--set", "data.folder=sites", "--partition", "natural"]
+    sites = atoll("run", *folders, "--set", "split.kind=public", *fast, cwd=tmp_path)
+    assert sites.returncode == 0, sites.stderr
+    assert json.loads(sites.stdout)["per_client"] == json.loads(whole.stdout)["per_client"]
+    again = atoll("split", *cut, "--out", "sites", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "sites" in again.stderr
+
+
+def test_an_owner_column_makes_the_clients(tmp_path):
+    people = "".join(f"p{i},{i % 2},{i * 0.5 - i % 2},t{i % 3}\n" for i in range(60))
+    (tmp_path / "n.csv").write_text("id,label,age,town\n" + people)
+    friends = "".join(f"p{i},p{(i + 3) % 60}\n" for i in range(60))
+    (tmp_path / "e.csv").write_text("source,target\n" + friends)
+    tables = ["--data", "tables", "--set", "data.nodes=n.csv", "--set", "data.edges=e.csv"]
+    done = atoll("run", *tables, "--owner", "town", "--rounds", "2", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["clients"], summary["partition"]) == (3, "natural")
+
+
+def test_fetch_names_what_it_does_not_know(tmp_path):
+    done = atoll("fetch", "coar", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "did you mean 'cora'?" in done.stderr

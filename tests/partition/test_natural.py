@@ -23,12 +23,19 @@ def owned_path():
     return replace(graph, holdings=owners)
 
 
-def test_each_owner_has_its_nodes_and_edges_the_largest_first():
-    b, a = Natural().cut(owned_path(), stream(0, "cut"))
+def test_each_owner_has_its_nodes_and_edges_in_the_order_of_the_data():
+    a, b = Natural().cut(owned_path(), stream(0, "cut"))
     assert a.name == "graph a"
     assert a.ids.tolist() == [0, 1]
     assert edge_set(a) == {(0, 1), (1, 0)}
     assert edge_set(b) == {(1, 2), (2, 1), (3, 4), (4, 3)}
+
+
+def test_a_number_of_clients_takes_the_largest_first():
+    assert [g.name for g in Natural(clients=2).cut(owned_path(), stream(0, "cut"))] == [
+        "graph b",
+        "graph a",
+    ]
 
 
 def test_only_the_largest():

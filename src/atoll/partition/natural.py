@@ -12,9 +12,10 @@ from atoll.partition.base import Partition, partitions
 @partitions.register("natural")
 @dataclass(frozen=True, kw_only=True)
 class Natural(Partition):
-    """A client for each natural owner in the data, the largest first; nothing is invented.
+    """A client for each natural owner in the data; nothing is invented.
 
-    ``clients`` takes only the largest; 0, the default, takes them all.
+    ``clients`` takes only so many, the largest first; 0, the default, takes all in the order of
+    the data, so that parties written to folders and read back keep their numbers.
     """
 
     clients: int = 0
@@ -34,5 +35,7 @@ class Natural(Partition):
                 f"{graph.name} has {len(graph.holdings)} owners, fewer than {self.clients} "
                 f"clients; ask for fewer."
             )
-        largest = sorted(graph.holdings, key=lambda holding: -len(holding.nodes))
-        return [graph.held(holding) for holding in largest[: self.clients or None]]
+        chosen = graph.holdings
+        if self.clients:
+            chosen = tuple(sorted(chosen, key=lambda h: -len(h.nodes))[: self.clients])
+        return [graph.held(holding) for holding in chosen]
