@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py            a graph as large as ogbn-arxiv, 20 clients
     python benchmarks/scale.py --large    2.4 million nodes, 60 million directed edges, 10 clients
+    python benchmarks/scale.py --data debian-deps    a registered dataset, 20 clients
 
 Each stage is reported with its seconds, the memory in use after it and the most in use during it.
 """
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atoll.cohort import Cohort
+from atoll.data.base import Dataset, datasets
 from atoll.data.communities import Communities
 from atoll.data.split import Split
 from atoll.partition import partitions
@@ -57,10 +59,12 @@ class Stages:
         Console().print(self.table)
 
 
-def measure(data: Communities, partition: str, clients: int) -> None:
-    stages = Stages(f"{data.nodes:,} nodes, {partition} into {clients}")
+def measure(data: Dataset, partition: str, clients: int) -> None:
+    stages = Stages(f"{data.registered_name}, {partition} into {clients}")
     made = stages.run(
-        "make", data.load, lambda g: f"{g.edges.shape[1]:,} directed edges, {g.features} features"
+        "make",
+        data.load,
+        lambda g: f"{g.nodes:,} nodes, {g.edges.shape[1]:,} directed edges, {g.features} features",
     )
     whole = stages.run(
         "split", lambda: Split().apply(made, server_stream(0, 0, "split")), lambda _: ""
@@ -90,11 +94,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--large", action="store_true", help="2.4 million nodes instead")
     parser.add_argument("--nodes", type=int, help="another size, with the large graph's degree")
+    parser.add_argument("--data", help="a registered dataset instead")
     parser.add_argument("--partition", default="metis")
     parser.add_argument("--clients", type=int)
     args = parser.parse_args()
     large = args.large or args.nodes
-    if large:
+    data: Dataset
+    if args.data:
+        data = datasets[args.data]()
+    elif large:
         nodes = args.nodes or 2_400_000
         data = Communities(nodes=nodes, degree=25.1, communities=1_000, features=16)
     else:

@@ -105,6 +105,33 @@ def test_bad_input_is_one_sentence_and_exit_code_2(case, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["taken"]
 
 
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("[run\n", "config.toml"),
+        ("[run]\nrounds = -1\n", "run.rounds is -1"),
+        ("[method]\nname = 'gone'\n", "unknown method 'gone'"),
+    ],
+)
+def test_a_damaged_run_directory_is_one_sentence(config, sentence, tmp_path):
+    (tmp_path / "config.toml").write_text(config)
+    done = atoll("resume", ".", cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().split("\n")) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_nan_features_are_one_sentence(tmp_path):
+    (tmp_path / "n.csv").write_text("id,label,age\na,0,1\nb,1,NaN\nc,0,2\n")
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    done = atoll("run", "--data", "tables", "--set", "data.nodes=n.csv", "--set",
+                 "data.edges=e.csv", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 2
+    assert "'n.csv', column 'age', line 3" in done.stderr
+    assert len(done.stderr.strip().split("\n")) == 1
+
+
 def test_a_model_from_a_file_beside_the_user(tmp_path):
     (tmp_path / "mynet.py").write_text(
         "from torch_geometric.nn import GCN\n"

@@ -68,6 +68,16 @@ def test_settings_of_table_row_and_method_are_laid_over_each_other(made_up):
     assert cells["other", "local"].tolerance == 100.0
 
 
+def test_a_wide_spread_of_the_paper_widens_the_tolerance(made_up, tmp_path):
+    made_up(tolerance=0.8)
+    path = tmp_path / "recipes/nobody/table-1.toml"
+    path.write_text("spreads = 2.0\n" + path.read_text())
+    allowed = {
+        t.column: t.tolerance for t in load_recipe("nobody/table-1").targets if t.row == "small"
+    }
+    assert allowed == {"local": 1.0, "fed-avg": 0.8}
+
+
 def test_ours_is_kept_beside_the_papers(made_up, tmp_path):
     made_up()
     done = reproduce("--row", "small", "--seeds", "2")

@@ -5,11 +5,12 @@ import pytest
 import torch
 from support import NAMES, assert_same, make, train, values
 
-from atoll.federation.host import PrivacyViolation
+from atoll.federation.host import Host, PrivacyViolation
 from atoll.federation.protocol import Reply
+from atoll.graph import dense
 from atoll.methods.base import methods
 from atoll.models.sgc import SGC
-from atoll.tree import under
+from atoll.tree import kind, under
 from small_federations import community_parties
 
 every_method = pytest.mark.parametrize("name", NAMES)
@@ -70,6 +71,31 @@ def test_privacy_law(name):
     replies = table.filter(step="evaluate", direction="up", round=1)
     assert replies["client"].n_unique() == len(outcome.fed.clients)
     assert {"metric/accuracy", "metric/loss", "metric/nodes"} == set(replies["name"])
+
+
+@every_method
+def test_no_private_value_leaves_under_another_name(name, monkeypatch):
+    """Not by its name but by its numbers: no reply holds a client's data or private state."""
+    replies = []
+    original = Host.perform
+
+    def overheard(self, call, to, each):
+        for batch in original(self, call, to, each):
+            replies.extend(values(leaf).detach().clone() for leaf in batch.body.values())
+            yield batch
+
+    monkeypatch.setattr(Host, "perform", overheard)
+    parties = community_parties()
+    method = make(name)
+    outcome = train(method, parties)
+    secrets = [values(leaf) for n, leaf in outcome.clients.items() if kind(n) in method.private]
+    secrets += [torch.from_numpy(dense(g.x)) for g in parties]
+    secrets += [torch.from_numpy(part) for g in parties for part in (g.y, g.edges)]
+    assert replies
+    for secret in secrets:
+        for row in (secret, *secret):
+            same = [r for r in replies if r.shape == row.shape and row.numel() > 1]
+            assert not any(torch.equal(r.double(), row.double()) for r in same)
 
 
 def test_a_method_that_sends_a_private_kind_is_stopped(monkeypatch):

@@ -17,7 +17,8 @@ class Header:
 
     ``measure`` is what its cells hold: the test accuracy of methods, in percent, or statistics of
     a partition (those of ``atoll.report.description``), where a tolerance is a share of the
-    paper's number. ``above`` says whether beating the paper is a deviation.
+    paper's number. A cell may also be off by ``spreads`` times the paper's own standard deviation,
+    where that is more. ``above`` says whether beating the paper is a deviation.
     """
 
     title: str
@@ -25,6 +26,7 @@ class Header:
     notes: str = ""
     seeds: int = 3
     tolerance: float = 1.0
+    spreads: float = 0.0
     above: Literal["fine", "outside"] = "outside"
     measure: Literal["accuracy", "statistics"] = "accuracy"
 
@@ -106,4 +108,5 @@ def _target(
     tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
     if header.measure == "statistics":
         tolerance = tolerance * abs(mean)
-    return Target(row, column, float(mean), float(std), float(tolerance), own)
+    allowed = max(float(tolerance), header.spreads * std)
+    return Target(row, column, float(mean), float(std), allowed, own)
