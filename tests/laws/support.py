@@ -12,7 +12,7 @@ from atoll.federation.wire import Loopback
 from atoll.graph import Graph
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
-from atoll.tree import Leaf, Ragged, Tree, stack
+from atoll.tree import Leaf, Ragged, Tree, stack, under
 
 NAMES = sorted(methods)
 SMALL = GCN(hidden=8)
@@ -56,6 +56,7 @@ def train(
     fed, hosts = engine(method, parties, numbers, seed, chunk, wire)
     info = Info(len(parties), parties[0].features, parties[0].classes, torch.float64)
     state = method.start(info, seed)
+    replies = method.measure(fed, state)
     for r in range(1, rounds + 1):
         fed.begin(r)
         state = method.round(fed, state, r)
@@ -78,3 +79,10 @@ def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:
             torch.testing.assert_close(
                 values(one[name]), values(other[name]), rtol=tolerance, atol=tolerance, msg=name
             )
+
+
+def assert_same_model(a: Tree, b: Tree) -> None:
+    """Two states hold the same model."""
+    assert set(under(a, "model")) == set(under(b, "model"))
+    for name, leaf in under(a, "model").items():
+        torch.testing.assert_close(under(b, "model")[name], leaf, rtol=0, atol=1e-12, msg=name)

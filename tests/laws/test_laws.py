@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support import NAMES, assert_same, make, train, values
+from support import NAMES, assert_same, assert_same_model, make, train, values
 
 from atoll.federation.host import Host, PrivacyViolation
 from atoll.federation.protocol import Reply
@@ -130,8 +130,3 @@ def test_fed_avg_of_equal_clients_is_one_of_them():
     single = train(make("fed-avg", model=SGC()), twins[:1])
     for name, leaf in under(single.server, "model").items():
         torch.testing.assert_close(under(federated.server, "model")[name], leaf)
-
-
-def assert_same_model(a, b):
-    for name, leaf in under(a, "model").items():
-        torch.testing.assert_close(under(b, "model")[name], leaf, rtol=0, atol=1e-12)

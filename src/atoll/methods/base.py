@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from atoll.rng import CohortRng, server_stream
 from atoll.tree import Leaf, Params, Tree, prefixed, spread, under
 
 methods: Registry[Method] = Registry("method", "atoll.methods")
+Penalty = Callable[[Params], Tensor]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,14 @@ class Info:
     features: int
     classes: int
     dtype: torch.dtype
+
+
+class Fitted(NamedTuple):
+    """What local training leaves: parameters, the client's next state, the losses it began with."""
+
+    params_K: Params
+    state: Tree
+    loss_K: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,18 +91,25 @@ class Method:
         return state, Reply(scores(logits, cohort))
 
     def fit(
-        self, params_K: Params, cohort: Cohort, state: Mapping[str, Leaf], rng: CohortRng
-    ) -> tuple[Params, Tree]:
-        """Local training on the task's loss. Returns the parameters and the next state."""
+        self,
+        params_K: Params,
+        cohort: Cohort,
+        state: Mapping[str, Leaf],
+        rng: CohortRng,
+        penalty: Penalty | None = None,
+    ) -> Fitted:
+        """Local training on the task's loss, plus a penalty a client ``[K]`` if there is one."""
+
+        def loss(p: Params) -> Tensor:
+            task_K = self.model.nll(p, cohort, rng)
+            return task_K if penalty is None else task_K + penalty(p)
+
         optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}
-        params_K, optimizer_K, _ = descend(
-            params_K,
-            lambda p: self.model.nll(p, cohort, rng),
-            self.optimizer,
-            optimizer_K,
-            self.epochs,
+        params_K, optimizer_K, loss_K = descend(
+            params_K, loss, self.optimizer, optimizer_K, self.epochs
         )
-        return params_K, prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
+        next_state = prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
+        return Fitted(params_K, next_state, loss_K)
 
     def new_client(self, cohort: Cohort, rng: CohortRng) -> Tree:
         """A client's model and optimizer before the first round."""
@@ -117,8 +133,39 @@ class Alone(Method):
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        _, state = self.fit(under(state, "model"), cohort, state, rng)
-        return state, Reply({})
+        return self.fit(under(state, "model"), cohort, state, rng).state, Reply({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalModel(Method):
+    """One model that clients train and the server averages, which FedAvg and its kin share.
+
+    ``fraction`` of the clients take part in a round. ``evaluates`` says which model a client is
+    scored with: ``local``, the one it has just trained and would go on using (as in FED-PUB's
+    code), or ``global``, the new average, which is sent to every client for the purpose.
+    """
+
+    fraction: float = 1.0
+    evaluates: Literal["local", "global"] = "local"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.fraction <= 1:
+            raise AtollError(
+                f"method.fraction is {self.fraction}; the share of clients a round must be above 0 "
+                f"and at most 1."
+            )
+
+    def start(self, info: Info, seed: int) -> Tree:
+        model = initial_model(self.model, info.features, info.classes, info.dtype, seed)
+        return prefixed("model", model)
+
+    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        return self.new_client(cohort, rng)
+
+    def measure(self, fed: Federation, state: Tree) -> Replies:
+        sent = prefixed("model", under(state, "model")) if self.evaluates == "global" else {}
+        return fed.ask("evaluate", shared=sent, expect=blank_scores())
 
 
 def initial_model(

@@ -166,13 +166,14 @@ def descend(
 
     ``loss`` maps stacked parameters to one loss a client ``[K]``. Clients share nothing, so the
     gradient of the sum is each client's own gradient. Parameters are updated in place. Returns
-    them, the optimizer's state, and the losses before the last step.
+    them, the optimizer's state, and the losses that training began with.
     """
     state_K = state_K or optimizer.init(params_K)
     leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
-    loss_K = torch.empty(0)
+    losses = []
     for _ in range(epochs):
         loss_K = loss(leaves)
         grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
         optimizer.step(leaves, dict(zip(leaves, grads, strict=True)), state_K, active)
-    return {name: p.detach() for name, p in leaves.items()}, state_K, loss_K.detach()
+        losses.append(loss_K.detach())
+    return {name: p.detach() for name, p in leaves.items()}, state_K, losses[0]
