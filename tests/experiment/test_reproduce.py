@@ -94,6 +94,15 @@ def test_ours_is_kept_beside_the_papers(made_up, tmp_path):
     assert f"| small | local | 50.00 ± 0.500 | {cell['ours']:.2f} ±" in page
 
 
+def test_a_single_column(made_up, tmp_path):
+    made_up()
+    reproduce("--column", "fed-avg", "--seeds", "1")
+    kept = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    assert [(c["row"], c["column"]) for c in kept] == [("small", "fed-avg")]
+    done = reproduce("--column", "fed-av")
+    assert "did you mean 'fed-avg'?" in str(done.exception)
+
+
 def test_rows_run_later_join_those_run_before(made_up, tmp_path):
     made_up()
     reproduce("--row", "other", "--seeds", "1")

@@ -79,6 +79,9 @@ def resume(
 def reproduce(
     table: Annotated[str, typer.Argument(help="PAPER/TABLE, e.g. fed-pub/table-2.")],
     row: Annotated[list[str] | None, typer.Option(help="Only these rows.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Only these columns: methods or statistics.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
     out: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
 ) -> None:
@@ -94,7 +97,7 @@ def reproduce(
 
     recipe = load_recipe(table)
     with _bar() as bar:
-        cells = reproduce_table(recipe, row or [], seeds, out, bar)
+        cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar)
     console().print(show(recipe, cells))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)

@@ -52,12 +52,18 @@ class Recipe:
     header: Header
     targets: tuple[Target, ...]
 
-    def chosen(self, rows: list[str]) -> list[Target]:
-        known = {target.row for target in self.targets}
-        for row in rows:
-            if row not in known:
-                raise unknown(f"row of {self.name}", row, known)
-        return [target for target in self.targets if not rows or target.row in rows]
+    def chosen(self, rows: list[str], columns: list[str]) -> list[Target]:
+        """The cells in some rows and columns; none named means all."""
+        for part, names in (("row", rows), ("column", columns)):
+            known = {getattr(target, part) for target in self.targets}
+            for name in names:
+                if name not in known:
+                    raise unknown(f"{part} of {self.name}", name, known)
+        return [
+            target
+            for target in self.targets
+            if (not rows or target.row in rows) and (not columns or target.column in columns)
+        ]
 
 
 def recipe_folder() -> Path:

@@ -52,10 +52,10 @@ class Cell:
 
 
 def reproduce_table(
-    recipe: Recipe, rows: list[str], seeds: int | None, out: Path, bar: Any
+    recipe: Recipe, rows: list[str], columns: list[str], seeds: int | None, out: Path, bar: Any
 ) -> list[Cell]:
-    """Run the chosen rows. Each cell is kept as soon as it is done, beside earlier ones."""
-    targets = recipe.chosen(rows)
+    """Run the chosen cells. Each is kept as soon as it is done, beside earlier ones."""
+    targets = recipe.chosen(rows, columns)
     seeds = seeds or recipe.header.seeds
     task = bar.add_task(recipe.name, total=len(targets) * seeds, note="")
     kept = load_cells(out, recipe.name)
