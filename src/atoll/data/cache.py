@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from atoll.data.atomic import written_whole
+from atoll.atomic import written_whole
 from atoll.graph import Graph, Holding
 
 log = logging.getLogger("atoll")

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from atoll.data.atomic import written_whole
+from atoll.atomic import written_whole
 from atoll.data.prepare import mask, with_split
 from atoll.data.reading import checked_edges, compact, readable
 from atoll.errors import AtollError

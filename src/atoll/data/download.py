@@ -8,7 +8,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from atoll.data.atomic import written_whole
+from atoll.atomic import written_whole
 from atoll.errors import AtollError
 
 log = logging.getLogger("atoll")

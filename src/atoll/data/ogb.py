@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import polars
 
-from atoll.data.atomic import written_whole
+from atoll.atomic import written_whole
 from atoll.data.base import datasets
 from atoll.data.download import download
 from atoll.data.prepare import mask, prepared, with_split

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,23 +21,10 @@ from atoll.data.arrays import (
     owner_holdings,
 )
 from atoll.data.base import Dataset, datasets
+from atoll.data.reading import DAMAGE
 from atoll.errors import AtollError
 from atoll.graph import Graph
 
-# What numpy and zipfile raise on a file that is not what its name says.
-_DAMAGE = (
-    EOFError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _CSR = ("data", "indices", "indptr", "shape")
 
 
@@ -107,7 +92,7 @@ class _Arrays(Mapping[str, np.ndarray]):
             raise KeyError(key)
         try:
             array: np.ndarray = self.opened[key]
-        except _DAMAGE as problem:
+        except DAMAGE as problem:
             raise AtollError(
                 f"{self.where}: '{key}' is damaged or holds Python objects, which are not loaded "
                 f"({str(problem).rstrip('.')}); save it as plain numbers or text."
@@ -131,7 +116,7 @@ def _opened(path: str) -> np.lib.npyio.NpzFile:
         raise AtollError(f"there is no file '{file}' (data.path); check the path.")
     try:
         opened: np.lib.npyio.NpzFile | np.ndarray = np.load(file, allow_pickle=False)
-    except _DAMAGE as problem:
+    except DAMAGE as problem:
         raise AtollError(
             f"'{file}' is not an .npz file of arrays; write it with numpy.savez_compressed."
         ) from problem

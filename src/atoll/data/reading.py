@@ -20,7 +20,7 @@ from atoll.graph import Features
 _DENSE_ABOVE = 0.5
 
 # What numpy, scipy, zipfile, json and pickle raise on files that are not what they should be.
-_DAMAGE = (
+DAMAGE = (
     ArithmeticError,
     AttributeError,
     EOFError,
@@ -44,7 +44,7 @@ def readable(path: Path, layout: str) -> Iterator[None]:
     """Whatever goes wrong in reading a raw file becomes one sentence that names it."""
     try:
         yield
-    except _DAMAGE as problem:
+    except DAMAGE as problem:
         lines = str(problem.args[0] if problem.args else problem).strip().splitlines()
         reason = lines[0].rstrip(".") if lines else type(problem).__name__
         raise AtollError(

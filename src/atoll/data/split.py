@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from atoll.errors import AtollError, unknown
-from atoll.graph import Graph
+from atoll.graph import Graph, node_mask
 
 Kind = Literal["random", "per-class", "public"]
 
@@ -106,12 +106,8 @@ def _published(graph: Graph) -> Graph:
 
 
 def _with_parts(graph: Graph, parts: dict[str, np.ndarray]) -> Graph:
-    def mask(part: str) -> np.ndarray:
-        chosen = np.zeros(graph.nodes, dtype=bool)
-        chosen[parts[part]] = True
-        return chosen
-
-    return replace(graph, train=mask("train"), val=mask("val"), test=mask("test"))
+    masks = {part: node_mask(parts[part], graph.nodes) for part in ("train", "val", "test")}
+    return replace(graph, **masks)  # type: ignore[arg-type]
 
 
 def _listed(sizes: dict[str, float]) -> str:

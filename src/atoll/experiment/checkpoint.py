@@ -12,6 +12,7 @@ import polars
 import tomli_w
 
 from atoll.archive import Unreadable, pack, unpack
+from atoll.atomic import written_whole
 from atoll.errors import AtollError
 from atoll.federation.validation import log
 from atoll.tree import Tree
@@ -21,13 +22,10 @@ _KEPT = 2
 
 def write_atomically(path: Path, content: bytes) -> None:
     """All of the content or none of it: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
+    with written_whole(path) as part, part.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def write_toml(path: Path, table: Mapping[str, Any]) -> None:
@@ -39,9 +37,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_table(path: Path, table: polars.DataFrame) -> None:
-    partial = path.with_name(path.name + ".partial")
-    table.rechunk().write_parquet(partial)
-    partial.replace(path)
+    with written_whole(path) as part:
+        table.rechunk().write_parquet(part)
 
 
 def read_parquet(path: Path) -> polars.DataFrame:

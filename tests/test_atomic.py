@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from atoll.data.atomic import written_whole
+from atoll.atomic import written_whole
 
 
 def test_the_target_appears_only_at_the_end(tmp_path: Path) -> None:
