@@ -105,7 +105,11 @@ def main() -> None:
     table = Table("clients", "threads", "clock", "PyG loop, ms", "Atoll, ms", "ratio")
     for clients in args.clients:
         experiment = resolve(
-            {"data": {"name": "cora"}, "partition": {"name": "metis", "clients": clients}}
+            {
+                "method": {"name": "fed-avg"},
+                "data": {"name": "cora"},
+                "partition": {"name": "metis", "clients": clients},
+            }
         )
         parties = load_parties(experiment)
         sides = [pyg_side(parties, 0.01), atoll_side(experiment, parties)]

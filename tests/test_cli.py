@@ -76,7 +76,10 @@ BAD = {
     "an unknown dataset": (["run", "--data", "cor"], "did you mean 'cora'?"),
     "an unknown partition": (["run", "--partition", "metsi"], "did you mean 'metis'?"),
     "an unknown model": (["run", "--model", "gcnn"], "did you mean 'gcn'?"),
-    "an unknown key": (["run", *FAST, "--set", "method.fractoin=1"], "'method.fraction'?"),
+    "an unknown key": (
+        ["run", "--method", "fed-avg", *FAST, "--set", "method.fractoin=1"],
+        "'method.fraction'?",
+    ),
     "a malformed setting": (["run", *FAST, "--set", "rounds=1"], "section.key=value"),
     "too many clients": (["run", *FAST, "--clients", "1000"], "can't be cut into 1000"),
     "no training node": (

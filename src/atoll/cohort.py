@@ -122,6 +122,22 @@ class Cohort:
         return torch.from_numpy(np.concatenate([read(g) for g in self.graphs]))
 
 
+class SameGraph(Cohort):
+    """K models looking at one and the same graph, whose features are kept once."""
+
+    def __init__(self, graph: Graph, k: int, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__([graph] * k, dtype=dtype)
+
+    def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
+        key = f"{propagated}^{hops}@x" if propagated else "x"
+        if key not in self._packed:
+            features = dense(_propagated(self.graphs[0], propagated, hops, key))
+            self._packed[key] = torch.from_numpy(features).to(self.dtype)
+        packed = self._packed[key]
+        assert isinstance(packed, Tensor)
+        return torch.matmul(packed, weight_K).flatten(0, 1)
+
+
 def _operator(graph: Graph, name: str) -> sparse.csr_array:
     build = {"gcn": gcn_operator, "mean": mean_operator}[name]
     return graph.cached(name, lambda: build(graph.adjacency))

@@ -56,7 +56,10 @@ def test_later_tables_win_and_a_new_name_drops_the_old_ones_options():
         ({"partition": {"name": "metiss"}}, "did you mean 'metis'?"),
         ({"model": {"name": "gcnn"}}, "did you mean 'gcn'?"),
         ({"optimizer": {"name": "adamm"}}, "did you mean 'adam'?"),
-        ({"method": {"fractoin": 1}}, "'method.fractoin': did you mean 'method.fraction'?"),
+        (
+            {"method": {"name": "fed-avg", "fractoin": 1}},
+            "'method.fractoin': did you mean 'method.fraction'?",
+        ),
         ({"metod": {}}, "unknown config section 'metod': did you mean 'method'?"),
         ({"run": {"rounds": "many"}}, "run.rounds is 'many', a str; it must be int"),
         ({"run": {"rounds": True}}, "run.rounds is True, a bool"),

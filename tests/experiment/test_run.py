@@ -24,6 +24,7 @@ from atoll.models.sgc import SGC
 from atoll.partition.random import Random
 
 SMALL = {
+    "method": {"name": "fed-avg"},
     "data": {"name": "patients"},
     "partition": {"name": "random", "clients": 4},
     "model": {"hidden": 8},

@@ -81,6 +81,7 @@ def compare(experiment, parties):
 def experiment_on(data, partition, clients):
     return resolve(
         {
+            "method": {"name": "fed-avg"},
             "data": {"name": data},
             "partition": {"name": partition, "clients": clients},
             "model": {"dropout": 0.0, "hidden": 32},

@@ -18,7 +18,7 @@ from atoll.ops.optimize import optimizers
 from atoll.partition.base import Partition, partitions
 from atoll.registry import Registry
 
-DEFAULT_METHOD = "fed-avg"
+DEFAULT_METHOD = "fed-pub"
 _REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
     "data": (datasets, "digits"),
     "partition": (partitions, "metis"),

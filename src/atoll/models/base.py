@@ -38,6 +38,13 @@ class Model(ABC):
     ) -> Tensor:
         """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
 
+    def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """What the model makes of each node before it is classified ``[N, d]``, in evaluation.
+
+        By default the class scores themselves.
+        """
+        return self.apply(params_K, cohort)
+
     def nll(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:

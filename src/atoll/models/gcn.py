@@ -52,13 +52,19 @@ class GCN(Model):
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
-        p = params_K
-        h = cohort.add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p["conv1.bias"])
-        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
-        h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
-        h = cohort.add_bias(h, p["conv2.bias"])
+        h = self._convolve(params_K, cohort, rng)
         if self.head == "graph":
             return h
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
-        h = ragged_linear(h, p["classifier.weight"], cohort.sizes)
-        return cohort.add_bias(h, p["classifier.bias"])
+        h = ragged_linear(h, params_K["classifier.weight"], cohort.sizes)
+        return cohort.add_bias(h, params_K["classifier.bias"])
+
+    def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The second convolution's output, before the activation ``[N, hidden or classes]``."""
+        return self._convolve(params_K, cohort, None)
+
+    def _convolve(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+        h = cohort.add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p["conv1.bias"])
+        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
+        h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
+        return cohort.add_bias(h, p["conv2.bias"])

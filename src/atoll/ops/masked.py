@@ -1,0 +1,31 @@
+"""Tensors of which only a part travels: the kept values, and one bit an entry that says which."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.tree import Ragged
+
+
+def pack_kept(values_K: Tensor, kept_K: Tensor) -> tuple[Ragged, Tensor]:
+    """The kept entries of each client, and the pattern as bytes ``[K, ceil(n / 8)]``."""
+    flat, kept = values_K.flatten(1), kept_K.flatten(1)
+    sizes = tuple(int(size) for size in kept.sum(1))
+    pattern = np.packbits(kept.numpy(), axis=1)
+    return Ragged(flat[kept], sizes), torch.from_numpy(pattern)
+
+
+def unpack_kept(values: Ragged, pattern_K: Tensor, shape: torch.Size) -> Tensor:
+    """The inverse: ``[K, *shape]`` with zeros where nothing was kept.
+
+    Patterns that do not fit their values are refused: they come from outside.
+    """
+    bits = np.unpackbits(pattern_K.numpy(), axis=1, count=shape.numel())
+    kept = torch.from_numpy(bits).bool()
+    if kept.sum(1).tolist() != list(values.sizes):
+        raise ValueError("a pattern does not have as many entries as there are values")
+    full = values.values.new_zeros(kept.shape)
+    full[kept] = values.values
+    return full.view(-1, *shape)

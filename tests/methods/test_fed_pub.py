@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+import torch
+from support import assert_same_model, make, train
+
+from atoll.errors import AtollError
+from atoll.methods.fed_pub import FedPub
+from atoll.ops.similarity import cosine, mixing_weights
+from atoll.tree import under
+from small_federations import community_parties
+
+EQUAL = (24, 24, 24, 24)
+
+
+def twins():
+    """Parties with as many training nodes each, so that FedAvg's weights are uniform."""
+    parties = community_parties(EQUAL)
+    assert len({int(g.train.sum()) for g in parties}) == 1
+    return parties
+
+
+def test_uniform_without_masks_it_is_fed_avg():
+    options = {"mix": "uniform", "masks": False, "proximal": 0.0, "epochs": 2}
+    pub, avg = train(make("fed-pub", **options), twins()), train(make("fed-avg", epochs=2), twins())
+    assert_same_model(pub.clients, avg.clients)
+    for name, leaf in under(avg.server, "model").items():
+        for row in under(pub.server, "model")[name]:
+            torch.testing.assert_close(row, leaf)
+
+
+def test_the_server_mixes_by_equation_3():
+    """One round by hand: embed every client's model on the proxy, compare, mix."""
+    parties = community_parties()
+    method = make("fed-pub", tau=5.0)
+    outcome = train(method, parties, rounds=1)
+    theta = under(outcome.clients, "model")
+    likeness = method._likeness(theta, parties[0].features, 0)
+    alpha = mixing_weights(likeness, 5.0)
+    assert alpha.sum(1).tolist() == pytest.approx([1.0] * 6)
+    for name, sent in under(outcome.server, "model").items():
+        torch.testing.assert_close(sent, torch.tensordot(alpha, theta[name], dims=1))
+
+
+def test_likeness_by_parameters_is_their_cosine():
+    theta = {"a": torch.randn(3, 2, 2), "b": torch.randn(3, 4)}
+    flat = torch.cat([theta["a"].flatten(1), theta["b"]], dim=1)
+    found = FedPub(mix="parameters")._likeness(theta, 2, 0)
+    torch.testing.assert_close(found, cosine(flat))
+
+
+def test_masks_stay_and_change_and_biases_have_none():
+    outcome = train(make("fed-pub"), community_parties(), rounds=3)
+    masks = under(outcome.clients, "mask")
+    assert set(masks) == {"conv1.weight", "conv2.weight", "classifier.weight"}
+    assert not torch.equal(masks["conv2.weight"][0], masks["conv2.weight"][1])
+    assert not any("mask" in name for name in outcome.fed.ledger.table()["name"])
+
+
+def test_only_entries_above_the_threshold_travel_and_serve():
+    """With half of the mask below the threshold, about half of the bytes are saved."""
+    parties = community_parties()
+    whole, half = (train(make("fed-pub", threshold=t), parties, rounds=2) for t in (0.0, 0.99))
+    masks = under(half.clients, "mask")
+    kept = sum(int((m.abs() >= 0.99).sum()) for m in masks.values())
+    entries = sum(m.numel() for m in masks.values())
+    assert 0.1 < kept / entries < 0.9
+
+    def sent(outcome):
+        up = outcome.fed.ledger.table().filter(round=2, direction="up", kind="model", step="train")
+        return up.filter(up["name"].str.ends_with("weight"))["bytes"].sum()
+
+    assert sent(whole) == 8 * entries
+    assert sent(half) == 8 * kept
+    for name, mask in masks.items():
+        served = under(half.clients, "model")[name]
+        assert (served[mask.abs() < 0.99] == 0).all()
+
+
+def test_the_l1_term_shrinks_masks_and_the_proximal_term_holds_the_model():
+    parties = community_parties()
+
+    def size(**options):
+        masks = under(train(make("fed-pub", **options), parties, rounds=8).clients, "mask")
+        return sum(float(m.abs().sum()) for m in masks.values())
+
+    assert size(l1=5.0) < size(l1=0.0)
+    assert size(l1=0.01, l1_norm="sum") < size(l1=0.01, l1_norm="mean")
+
+    def drift(proximal):
+        one = train(make("fed-pub", proximal=proximal, epochs=6), parties, rounds=1)
+        start = train(make("fed-pub"), parties, rounds=0)
+        return sum(
+            float((under(one.clients, "model")[n] - p).square().sum())
+            for n, p in under(start.clients, "model").items()
+        )
+
+    assert drift(100.0) < drift(0.0)
+
+
+def test_as_published_sends_whole_weights_and_mixes_masks():
+    outcome = train(make("fed-pub", as_published=True), community_parties(), rounds=2)
+    names = set(outcome.fed.ledger.table().filter(direction="up", step="train")["name"])
+    assert "published-mask/conv1.weight" in names
+    assert not any(name.startswith("pattern/") for name in names)
+    mixed = under(outcome.server, "published-mask")["conv1.weight"]
+    assert mixed.shape[0] == 6
+    assert not torch.equal(mixed, torch.ones_like(mixed))
+
+
+def test_a_client_that_does_not_answer_keeps_its_model():
+    parties = community_parties()
+    method = make("fed-pub")
+    whole = train(method, parties, rounds=1)
+    fed = whole.fed
+    original = fed.deliver
+
+    def without_client_2(call, to, each):
+        for batch in original(call, to, each):
+            yield batch if call.step != "train" else _drop(batch, 2)
+
+    fed.deliver = without_client_2
+    fed.begin(2)
+    after = method.round(fed, whole.server, 2)
+    for name, sent in under(whole.server, "model").items():
+        assert torch.equal(under(after, "model")[name][2], sent[2])
+        assert not torch.equal(under(after, "model")[name][0], sent[0])
+
+
+def _drop(batch, client):
+    from atoll.federation.validation import without
+
+    return without(batch, torch.tensor([c == client for c in batch.clients]))
+
+
+@pytest.mark.parametrize("name", ["tau", "l1", "proximal", "threshold"])
+def test_negative_settings_are_refused(name):
+    with pytest.raises(AtollError, match=f"method.{name} is -1"):
+        FedPub(**{name: -1.0})
+
+
+def test_clients_with_the_same_data_are_most_alike():
+    """Two communities of clients with different labels: the functional likeness finds them."""
+    odd, even = community_parties((40,), seed=1)[0], community_parties((40,), seed=2)[0]
+    method = make("fed-pub", mix="function")
+    outcome = train(method, [odd, odd, even, even], rounds=15)
+    likeness = method._likeness(under(outcome.clients, "model"), odd.features, 0).numpy()
+    inside = np.mean([likeness[0, 1], likeness[2, 3]])
+    across = likeness[:2, 2:].mean()
+    assert inside > across

@@ -1,0 +1,21 @@
+import pytest
+import torch
+
+from atoll.ops.masked import pack_kept, unpack_kept
+
+
+def test_only_kept_entries_travel_and_come_back():
+    values = torch.arange(12.0).view(2, 3, 2)
+    kept = torch.tensor([[[1, 0], [0, 0], [1, 1]], [[0, 0], [0, 0], [0, 0]]]).bool()
+    packed, pattern = pack_kept(values, kept)
+    assert packed.values.tolist() == [0, 4, 5]
+    assert packed.sizes == (3, 0)
+    assert pattern.shape == (2, 1)
+    assert torch.equal(unpack_kept(packed, pattern, values.shape[1:]), values * kept)
+
+
+def test_a_pattern_that_does_not_fit_is_refused():
+    packed, pattern = pack_kept(torch.ones(1, 9), torch.ones(1, 9).bool())
+    pattern[0, 0] = 0
+    with pytest.raises(ValueError, match="pattern"):
+        unpack_kept(packed, pattern, torch.Size([9]))
