@@ -36,8 +36,6 @@ def test_python_examples_run(script, tmp_path):
 
 def test_five_commands_from_two_csv_files_to_a_trained_federation(tmp_path):
     assert len(COMMANDS) == 5
-    if execute(["-m", "atoll", "split", "--help"], tmp_path).returncode != 0:
-        pytest.skip("the command atoll split is not there")
     (tmp_path / "make_tables.py").write_text(SCRIPTS[0])
     said = []
     for program, *arguments in COMMANDS:
@@ -48,8 +46,8 @@ def test_five_commands_from_two_csv_files_to_a_trained_federation(tmp_path):
     assert all(size in said[1] for size in ("292", "179", "98", "2168", "1316"))
     folders = sorted(path.name for path in (tmp_path / "hospitals").iterdir())
     assert folders == ["patients-harbour", "patients-north", "patients-south"]
-    accuracy = dict(re.findall(r"(local|fed-avg|centralized) +\S +(\d+\.\d+)", said[4]))
+    accuracy = dict(re.findall(r"(local|fed-avg|fed-pub|centralized) +\S +(\d+\.\d+)", said[4]))
     assert accuracy["fed-avg"] == re.findall(r"fed-avg +\S +(\d+\.\d+)", said[3])[0]
-    # The page gives 92.28, 93.09 and 97.04; another machine may round its way to a node more.
+    # The page gives 90.94, 93.09, 92.52 and 97.04; another machine may round its way to a node more.
     assert all(float(percent) > 88 for percent in accuracy.values())
-    assert len(accuracy) == 3
+    assert len(accuracy) == 4

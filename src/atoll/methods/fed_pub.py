@@ -32,9 +32,10 @@ class FedPub(Method):
 
     **Client** (Algorithm 1). ``theta_i = w_i * mu_i`` with ``w_i`` starting from ``theta_bar_i``
     and the mask ``mu_i`` (ones at first, one entry a weight, none for biases) kept from round to
-    round. Both are trained on ``L(theta_i) + l1 |mu_i|_1 + proximal |theta_i - theta_bar_i|^2`` (eq. 4).
-    Entries of the mask below ``threshold`` count as zero at test time and on the wire: only the
-    other entries of ``theta_i`` are sent, with one bit an entry that says which. Masks never leave.
+    round. Both are trained on
+    ``L(theta_i) + l1 |mu_i|_1 + proximal |theta_i - theta_bar_i|^2`` (eq. 4). Entries of the mask
+    below ``threshold`` count as zero at test time and on the wire: only the other entries of
+    ``theta_i`` are sent, with one bit an entry that says which. Masks never leave.
 
     Where the text leaves room or its code differs:
 
