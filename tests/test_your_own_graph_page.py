@@ -48,6 +48,6 @@ def test_five_commands_from_two_csv_files_to_a_trained_federation(tmp_path):
     assert folders == ["patients-harbour", "patients-north", "patients-south"]
     accuracy = dict(re.findall(r"(local|fed-avg|fed-pub|centralized) +\S +(\d+\.\d+)", said[4]))
     assert accuracy["fed-avg"] == re.findall(r"fed-avg +\S +(\d+\.\d+)", said[3])[0]
-    # The page gives 90.94, 93.09, 92.52 and 97.04; another machine may round its way to a node more.
+    # The page gives 90.94, 93.09, 92.52 and 97.04; another machine may round a node away.
     assert all(float(percent) > 88 for percent in accuracy.values())
     assert len(accuracy) == 4

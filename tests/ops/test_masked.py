@@ -19,3 +19,10 @@ def test_a_pattern_that_does_not_fit_is_refused():
     pattern[0, 0] = 0
     with pytest.raises(ValueError, match="pattern"):
         unpack_kept(packed, pattern, torch.Size([9]))
+
+
+def test_everything_kept_travels_as_it_is():
+    values = torch.randn(2, 3, 5)
+    packed, pattern = pack_kept(values, torch.ones(2, 3, 5).bool())
+    assert packed.sizes == (15, 15)
+    assert torch.equal(unpack_kept(packed, pattern, values.shape[1:]), values)

@@ -71,7 +71,8 @@ def bad_values(body: Mapping[str, Leaf], m: int) -> Tensor:
     bad = torch.zeros(m, dtype=torch.bool)
     for leaf in body.values():
         if isinstance(leaf, Ragged):
-            suspects = list(enumerate(leaf.blocks()))
+            clean = bool(leaf.values.sum().isfinite())
+            suspects = [] if clean else list(enumerate(leaf.blocks()))
         else:
             sums = leaf.flatten(1).sum(1) if leaf.dim() > 1 else leaf
             suspects = [(i, leaf[i]) for i in (~sums.isfinite()).nonzero().flatten().tolist()]

@@ -14,7 +14,9 @@ def pack_kept(values_K: Tensor, kept_K: Tensor) -> tuple[Ragged, Tensor]:
     flat, kept = values_K.flatten(1), kept_K.flatten(1)
     sizes = tuple(int(size) for size in kept.sum(1))
     pattern = np.packbits(kept.numpy(), axis=1)
-    return Ragged(flat[kept], sizes), torch.from_numpy(pattern)
+    everything = min(sizes) == kept.shape[1]  # the usual case, and a choice is slow
+    chosen = flat.reshape(-1) if everything else flat[kept]
+    return Ragged(chosen, sizes), torch.from_numpy(pattern)
 
 
 def unpack_kept(values: Ragged, pattern_K: Tensor, shape: torch.Size) -> Tensor:
@@ -26,6 +28,8 @@ def unpack_kept(values: Ragged, pattern_K: Tensor, shape: torch.Size) -> Tensor:
     kept = torch.from_numpy(bits).bool()
     if kept.sum(1).tolist() != list(values.sizes):
         raise ValueError("a pattern does not have as many entries as there are values")
+    if min(values.sizes) == shape.numel():
+        return values.values.view(-1, *shape)
     full = values.values.new_zeros(kept.shape)
     full[kept] = values.values
     return full.view(-1, *shape)
