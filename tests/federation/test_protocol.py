@@ -165,6 +165,17 @@ def test_each_client_gets_its_own_row(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_bad_value_in_a_ragged_reply_is_left_out(engine):
+    fed = federation(**engine)
+    rows = Ragged(torch.tensor([[1.0], [2.0], [math.nan], [4.0]]), (1, 1, 2, 0))
+    expect = {"echo/rows": Ragged(torch.zeros(0, 1), (0,))}
+    replies = fed.ask("echo", each={"each/rows": rows}, expect=expect)
+    assert replies.clients == (0, 1, 3)
+    assert replies.body["echo/rows"].sizes == (1, 1, 0)
+    assert replies.body["echo/rows"].values.flatten().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_asking_twice_in_a_round_draws_anew_and_the_next_run_repeats_it(engine):
     expect = {"draw/x": torch.zeros(1, dtype=torch.float64)}
     fed = federation(**engine)
