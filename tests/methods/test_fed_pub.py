@@ -132,6 +132,27 @@ def _drop(batch, client):
     return without(batch, torch.tensor([c == client for c in batch.clients]))
 
 
+def test_a_pattern_that_does_not_fit_its_values_is_left_out():
+    parties = community_parties()
+    method = make("fed-pub")
+    fed = train(method, parties, rounds=1).fed
+    clean = train(method, parties, rounds=1)
+    original = fed.deliver
+
+    def with_a_lie(call, to, each):
+        for batch in original(call, to, each):
+            if call.step == "train":
+                batch.body["pattern/conv2.weight"][3] = 0
+            yield batch
+
+    fed.deliver = with_a_lie
+    fed.begin(2)
+    after = method.round(fed, clean.server, 2)
+    assert [(r.round, r.client) for r in fed.rejections] == [(2, 3)]
+    sent = under(clean.server, "model")["conv1.weight"]
+    assert torch.equal(under(after, "model")["conv1.weight"][3], sent[3])
+
+
 @pytest.mark.parametrize("name", ["tau", "l1", "proximal", "threshold"])
 def test_negative_settings_are_refused(name):
     with pytest.raises(AtollError, match=f"method.{name} is -1"):

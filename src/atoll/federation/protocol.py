@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from atoll.federation.validation import (
     without,
 )
 from atoll.rng import server_stream
-from atoll.tree import Leaf, Tree, copy, stack
+from atoll.tree import Leaf, Tree, copy, stack, take
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -69,6 +69,12 @@ class Replies:
     clients: tuple[int, ...]
     body: Tree
     weight: Tensor
+
+    def without(self, clients: Collection[int]) -> Replies:
+        """The replies of the others."""
+        rows = [i for i, client in enumerate(self.clients) if client not in clients]
+        others = tuple(self.clients[i] for i in rows)
+        return Replies(others, take(self.body, rows), self.weight[rows])
 
 
 @dataclass(frozen=True)
@@ -197,12 +203,15 @@ class Federation(ABC):
             return batch
         for client, is_bad in zip(batch.clients, bad.tolist(), strict=True):
             if is_bad:
-                self.rejections.append(Rejection(self.round, step, client, reason))
-                log.warning(
-                    "round %d: client %d's reply to '%s' is left out: %s.",
-                    self.round, client, step, reason,
-                )  # fmt: skip
+                self.reject(step, client, reason)
         return without(batch, bad)
+
+    def reject(self, step: str, client: int, reason: str) -> None:
+        """Put on record that a reply is left out. Methods that check more than its form use it."""
+        self.rejections.append(Rejection(self.round, step, client, reason))
+        log.warning(
+            "round %d: client %d's reply to '%s' is left out: %s.", self.round, client, step, reason
+        )
 
     def _nobody(self, step: str) -> NoReplies:
         return NoReplies(f"no client gave a usable reply to '{step}' in round {self.round}.")

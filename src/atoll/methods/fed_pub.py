@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError
+from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method, initial_model, methods
-from atoll.ops.masked import pack_kept, unpack_kept
+from atoll.ops.masked import misfits, pack_kept, unpack_kept
 from atoll.ops.optimize import descend
 from atoll.ops.proxy import ProxyKind, proxy_cohort
 from atoll.ops.similarity import cosine, mixing_weights
@@ -93,6 +93,7 @@ class FedPub(Method):
         sent_K = {name: leaf for name, leaf in state.items() if isinstance(leaf, Tensor)}
         features = sent_K.pop("proxy/features")
         replies = fed.ask("train", each=sent_K, expect=self._one_reply(sent_K))
+        replies = self._fitting(fed, replies, sent_K)
         received = self._unpacked(replies, sent_K)
         likeness = self._likeness(under(received, "model"), int(features), fed.seed)
         alpha = mixing_weights(likeness, self.tau)
@@ -172,17 +173,37 @@ class FedPub(Method):
                 expect[name] = leaf[0]
         return expect
 
+    def _fitting(self, fed: Federation, replies: Replies, sent_K: Params) -> Replies:
+        """The replies whose patterns fit their values."""
+        bad = {
+            replies.clients[row]
+            for name, leaf, pattern in _kept_parts(replies)
+            for row in misfits(leaf, pattern, sent_K[name].shape[1:])
+        }
+        for client in sorted(bad):
+            fed.reject("train", client, "its pattern does not fit its values")
+        if len(bad) == len(replies.clients):
+            raise NoReplies(f"no client's parameters could be read in round {fed.round}.")
+        return replies.without(bad) if bad else replies
+
     def _unpacked(self, replies: Replies, sent_K: Params) -> Params:
-        """Every client's model, whole again ``[m, ...]``."""
-        whole: Params = {}
-        for name, sent in sent_K.items():
-            leaf = replies.body[name]
-            if isinstance(leaf, Ragged):
-                pattern = replies.body[name.replace("model/", "pattern/")]
-                assert isinstance(pattern, Tensor)
-                leaf = unpack_kept(leaf, pattern, sent.shape[1:])
-            whole[name] = leaf
-        return whole
+        """Every client's model, whole again ``[m, ...]``, in the order it was sent."""
+        parts = {
+            name: unpack_kept(leaf, pattern, sent_K[name].shape[1:])
+            for name, leaf, pattern in _kept_parts(replies)
+        }
+        dense = {n: leaf for n, leaf in replies.body.items() if isinstance(leaf, Tensor)}
+        return {name: parts[name] if name in parts else dense[name] for name in sent_K}
+
+
+def _kept_parts(replies: Replies) -> list[tuple[str, Ragged, Tensor]]:
+    """The parameters that came in part: name, kept values, pattern."""
+    found = []
+    for name, leaf in replies.body.items():
+        pattern = replies.body.get(name.replace("model/", "pattern/"))
+        if isinstance(leaf, Ragged) and isinstance(pattern, Tensor):
+            found.append((name, leaf, pattern))
+    return found
 
 
 def _is_masked(leaf_K: Tensor) -> bool:

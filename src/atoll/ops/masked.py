@@ -20,16 +20,26 @@ def pack_kept(values_K: Tensor, kept_K: Tensor) -> tuple[Ragged, Tensor]:
 
 
 def unpack_kept(values: Ragged, pattern_K: Tensor, shape: torch.Size) -> Tensor:
-    """The inverse: ``[K, *shape]`` with zeros where nothing was kept.
-
-    Patterns that do not fit their values are refused: they come from outside.
-    """
-    bits = np.unpackbits(pattern_K.numpy(), axis=1, count=shape.numel())
-    kept = torch.from_numpy(bits).bool()
-    if kept.sum(1).tolist() != list(values.sizes):
-        raise ValueError("a pattern does not have as many entries as there are values")
+    """The inverse: ``[K, *shape]`` with zeros where nothing was kept."""
+    kept = _bits(pattern_K, shape)
     if min(values.sizes) == shape.numel():
         return values.values.view(-1, *shape)
     full = values.values.new_zeros(kept.shape)
     full[kept] = values.values
     return full.view(-1, *shape)
+
+
+def misfits(values: Ragged, pattern_K: Tensor, shape: torch.Size) -> list[int]:
+    """The rows whose pattern does not keep as many entries as there are values.
+
+    Both come from outside, each well-formed by itself.
+    """
+    kept = _bits(pattern_K, shape).sum(1).tolist()
+    return [
+        i for i, (bits, size) in enumerate(zip(kept, values.sizes, strict=True)) if bits != size
+    ]
+
+
+def _bits(pattern_K: Tensor, shape: torch.Size) -> Tensor:
+    bits = np.unpackbits(pattern_K.numpy(), axis=1, count=shape.numel())
+    return torch.from_numpy(bits).bool()
