@@ -107,6 +107,17 @@ def test_as_published_sends_whole_weights_and_mixes_masks():
     assert not torch.equal(mixed, torch.ones_like(mixed))
 
 
+@pytest.mark.parametrize("published", [False, True])
+def test_training_leaves_what_was_sent_alone(published):
+    parties = community_parties()
+    method = make("fed-pub", as_published=published)
+    outcome = train(method, parties, rounds=1)
+    before = {name: leaf.clone() for name, leaf in outcome.server.items()}
+    outcome.fed.begin(2)
+    method.round(outcome.fed, outcome.server, 2)
+    assert all(torch.equal(leaf, before[name]) for name, leaf in outcome.server.items())
+
+
 def test_a_client_that_does_not_answer_keeps_its_model():
     parties = community_parties()
     method = make("fed-pub")

@@ -101,9 +101,10 @@ class FedPub(Method):
         place = {client: i for i, client in enumerate(fed.clients)}
         rows = torch.tensor([place[client] for client in replies.clients])
         personal: Tree = {"proxy/features": features}
+        everybody = len(rows) == len(fed.clients)
         for name, theta in received.items():
             mixed = torch.tensordot(alpha, theta, dims=1)
-            personal[name] = sent_K[name].index_copy(0, rows, mixed)
+            personal[name] = mixed if everybody else sent_K[name].index_copy(0, rows, mixed)
         return personal
 
     @client_step
@@ -111,17 +112,20 @@ class FedPub(Method):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         given_K = under(each, "model")
-        mask_K = under(each, "published-mask") or under(state, "mask")
+        # What was sent is not ours to change in place; our own mask is.
+        start_K = {name: p.clone() for name, p in given_K.items()}
+        sent_mask_K = {name: m.clone() for name, m in under(each, "published-mask").items()}
+        mask_K = sent_mask_K or under(state, "mask")
         trained, optimizer_K, _ = descend(
-            {n: p.clone() for n, p in _joined(given_K, mask_K).items()},
+            _joined(start_K, mask_K),
             lambda v: self._objective(v, given_K, cohort, rng),
             self.optimizer,
             under(state, "optimizer") if self.keep_optimizer else {},
             self.epochs,
         )
         weight_K, mask_K = under(trained, "weight"), under(trained, "mask")
-        hard_K = {n: m * (m.abs() >= self.threshold) for n, m in mask_K.items()}
-        theta_K = _masked(weight_K, hard_K)
+        kept_K = {name: m.abs() >= self.threshold for name, m in mask_K.items()}
+        theta_K = _masked(weight_K, _thresholded(mask_K, kept_K))
         state = (
             prefixed("model", theta_K)
             | prefixed("mask", mask_K)
@@ -129,7 +133,7 @@ class FedPub(Method):
         )
         if self.as_published:
             return state, Reply(prefixed("model", weight_K) | prefixed("published-mask", mask_K))
-        return state, Reply(_packed(theta_K, hard_K))
+        return state, Reply(_packed(theta_K, kept_K))
 
     def _objective(
         self, trained: Params, given_K: Params, cohort: Cohort, rng: CohortRng
@@ -227,12 +231,20 @@ def _masked(weight_K: Params, mask_K: Params) -> Params:
     return {name: w * mask_K[name] if name in mask_K else w for name, w in weight_K.items()}
 
 
-def _packed(theta_K: Params, hard_K: Params) -> Tree:
-    """What travels of ``theta``: entries whose mask is not zero."""
+def _thresholded(mask_K: Params, kept_K: Params) -> Params:
+    """Masks with what is not kept set to zero."""
+    return {
+        name: m if bool(kept_K[name].all()) else m * kept_K[name].to(m.dtype)
+        for name, m in mask_K.items()
+    }
+
+
+def _packed(theta_K: Params, kept_K: Params) -> Tree:
+    """What travels of ``theta``: the kept entries."""
     body: Tree = {}
     for name, theta in theta_K.items():
-        if name in hard_K:
-            values, pattern = pack_kept(theta, hard_K[name] != 0)
+        if name in kept_K:
+            values, pattern = pack_kept(theta, kept_K[name])
             body[f"model/{name}"], body[f"pattern/{name}"] = values, pattern
         else:
             body[f"model/{name}"] = theta
