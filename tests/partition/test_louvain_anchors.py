@@ -77,3 +77,9 @@ def test_cora_is_cut_as_in_the_thesis(clients, communities, nodes, edges):
     assert np.mean([party.edges.shape[1] / 2 for party in parties]) == pytest.approx(
         edges, rel=0.06
     )
+
+
+def test_communities_a_client():
+    graph = cliques(6, 4)
+    facts = LouvainAnchors(clients=3).statistics(graph, stream(0, "cut"))
+    assert facts == {"communities": 2.0}

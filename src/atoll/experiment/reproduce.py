@@ -16,7 +16,7 @@ from atoll.experiment.checkpoint import damaged, write_atomically, write_json
 from atoll.experiment.config import Experiment, describe, resolve
 from atoll.experiment.recipe import Recipe, Target
 from atoll.experiment.result import environment
-from atoll.experiment.runner import load_whole, parties_of, run_experiment
+from atoll.experiment.runner import load_whole, parties_of, partition_rng, run_experiment
 from atoll.report.description import Description
 from atoll.report.reproduction import markdown
 
@@ -113,7 +113,8 @@ def _statistic(experiment: Experiment, name: str) -> float:
 def _statistics(config: str) -> dict[str, float]:
     experiment = resolve(json.loads(config))
     whole = load_whole(experiment)
-    return Description(whole, parties_of(experiment, whole)).statistics()
+    found = Description(whole, parties_of(experiment, whole)).statistics()
+    return found | experiment.partition.statistics(whole, partition_rng(experiment))
 
 
 def load_cells(out: Path, name: str) -> dict[str, Cell]:

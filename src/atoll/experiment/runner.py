@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars
 import torch
 
@@ -49,7 +50,12 @@ def load_whole(experiment: Experiment) -> Graph:
 
 def parties_of(experiment: Experiment, whole: Graph) -> list[Graph]:
     """The whole graph, cut: one graph a client."""
-    return experiment.partition.cut(whole, server_stream(experiment.run.seed, 0, "partition"))
+    return experiment.partition.cut(whole, partition_rng(experiment))
+
+
+def partition_rng(experiment: Experiment) -> np.random.Generator:
+    """The randomness of the cut: the same for every method with the same seed."""
+    return server_stream(experiment.run.seed, 0, "partition")
 
 
 def load_parties(experiment: Experiment) -> list[Graph]:

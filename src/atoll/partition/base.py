@@ -40,6 +40,10 @@ class Partition(ABC):
             )
         return self._cut(graph, rng)
 
+    def statistics(self, graph: Graph, rng: np.random.Generator) -> dict[str, float]:
+        """What the scheme itself can tell of a cut beyond the parties' graphs, for tables."""
+        return {}
+
     @abstractmethod
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]: ...
 

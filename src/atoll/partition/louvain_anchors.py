@@ -39,6 +39,11 @@ class LouvainAnchors(Partition):
         super().__post_init__()
         check_resolution(self.resolution)
 
+    def statistics(self, graph: Graph, rng: np.random.Generator) -> dict[str, float]:
+        """Communities a client has on average, the thesis's ``|C^k|``."""
+        _, count = louvain_communities(graph, self.clients, self.resolution, rng)
+        return {"communities": count / self.clients}
+
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         community, _ = louvain_communities(graph, self.clients, self.resolution, rng)
         return with_anchors(graph, community % self.clients, self.clients, self.edges)
