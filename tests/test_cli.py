@@ -1,6 +1,7 @@
 """The command line as a user meets it: real processes, exit codes, no traceback."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -154,8 +155,6 @@ def test_a_model_from_a_file_beside_the_user(tmp_path):
 
 
 def test_a_wrong_data_folder_is_named(tmp_path):
-    import os
-
     done = atoll("run", "--data", "cora", cwd=tmp_path, env=os.environ | {"ATOLL_DATA": "absent"})
     assert done.returncode == 2
     assert "ATOLL_DATA names 'absent'" in done.stderr
@@ -220,3 +219,9 @@ def test_fetch_names_what_it_does_not_know(tmp_path):
     done = atoll("fetch", "coar", cwd=tmp_path)
     assert done.returncode == 2
     assert "did you mean 'cora'?" in done.stderr
+
+
+def test_fetch_without_a_name_tells_what_is_missing(tmp_path):
+    done = atoll("fetch", cwd=tmp_path, env=os.environ | {"ATOLL_DATA": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert "cora: missing" in done.stdout.split("\n")

@@ -7,7 +7,7 @@ client is :class:`Ragged`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,19 +38,23 @@ def kind(name: str) -> str:
     return name.split("/", 1)[0]
 
 
-def prefixed(prefix: str, tree: Mapping[str, Tensor]) -> Tree:
+def prefixed(prefix: str, tree: Mapping[str, Leaf]) -> Tree:
     return {f"{prefix}/{name}": leaf for name, leaf in tree.items()}
 
 
-def under(tree: Mapping[str, Leaf], prefix: str) -> Params:
-    """The tensors whose names start with ``prefix/``, without it."""
+def subtree(tree: Mapping[str, Leaf], prefix: str) -> Tree:
+    """The leaves whose names start with ``prefix/``, without it."""
     start = prefix + "/"
+    return {name[len(start) :]: leaf for name, leaf in tree.items() if name.startswith(start)}
+
+
+def under(tree: Mapping[str, Leaf], prefix: str) -> Params:
+    """A subtree of plain tensors."""
     found: Params = {}
-    for name, leaf in tree.items():
-        if name.startswith(start):
-            if not isinstance(leaf, Tensor):
-                raise TypeError(f"{name} is ragged; read it from the tree itself")
-            found[name[len(start) :]] = leaf
+    for name, leaf in subtree(tree, prefix).items():
+        if not isinstance(leaf, Tensor):
+            raise TypeError(f"{prefix}/{name} is ragged; read it from the tree itself")
+        found[name] = leaf
     return found
 
 
@@ -70,10 +74,6 @@ def spread(
             buffer = value.new_empty(shape)
         copies[name] = buffer.detach().copy_(value.expand(shape))
     return copies
-
-
-def length(leaf: Leaf) -> int:
-    return len(leaf.sizes) if isinstance(leaf, Ragged) else leaf.shape[0]
 
 
 def take(tree: Mapping[str, Leaf], positions: Sequence[int]) -> Tree:
@@ -182,7 +182,3 @@ def copy(tree: Mapping[str, Leaf]) -> Tree:
 def sq_dist(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Tensor:
     """Squared distance of two stacked models, one number a client ``[K]``."""
     return torch.stack([(a[name] - b[name]).flatten(1).square().sum(1) for name in a]).sum(0)
-
-
-def count(params: Iterable[Tensor]) -> int:
-    return sum(p.numel() for p in params)

@@ -77,12 +77,19 @@ def split(
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="See: atoll list datasets.")],
+    name: Annotated[
+        str | None, typer.Argument(help="A dataset; without it, what is there and what is missing.")
+    ] = None,
     source: Annotated[
         str, typer.Option(help="Where Cora comes from: auto, planetoid or pypi.")
     ] = "auto",
 ) -> None:
     """Get a dataset ahead of time, so that later runs need no network."""
     from atoll.data.fetch import fetch as fetch_dataset
+    from atoll.data.fetch import fetchable
 
+    if name is None:
+        for dataset in fetchable():
+            print(f"{dataset.name}: {'missing' if dataset.missing else 'there'}")
+        return
     print(f"{name} is ready in {fetch_dataset(name, source)}")

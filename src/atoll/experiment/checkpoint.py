@@ -15,7 +15,7 @@ from atoll.archive import Unreadable, pack, unpack
 from atoll.atomic import written_whole
 from atoll.errors import AtollError
 from atoll.federation.validation import log
-from atoll.tree import Tree
+from atoll.tree import Tree, prefixed, subtree
 
 _KEPT = 2
 
@@ -86,7 +86,7 @@ def load_checkpoint(run_dir: Path) -> tuple[int, Tree, Tree] | None:
             log.warning("%s is damaged; trying the one before.", path.name)
             problem = torn
             continue
-        return int(facts["round"]), _side(tree, "server"), _side(tree, "clients")
+        return int(facts["round"]), subtree(tree, "server"), subtree(tree, "clients")
     if problem is not None:
         raise problem
     return None
@@ -94,11 +94,4 @@ def load_checkpoint(run_dir: Path) -> tuple[int, Tree, Tree] | None:
 
 def joined(server: Tree, clients: Tree) -> Tree:
     """Both sides' states as one tree."""
-    return {f"server/{name}": leaf for name, leaf in server.items()} | {
-        f"clients/{name}": leaf for name, leaf in clients.items()
-    }
-
-
-def _side(tree: Tree, side: str) -> Tree:
-    start = side + "/"
-    return {name[len(start) :]: leaf for name, leaf in tree.items() if name.startswith(start)}
+    return prefixed("server", server) | prefixed("clients", clients)

@@ -10,7 +10,7 @@ from atoll.errors import AtollError
 from atoll.federation.host import Host
 from atoll.federation.protocol import Call, Federation
 from atoll.federation.validation import Batch
-from atoll.tree import Ragged, Tree, take
+from atoll.tree import Ragged, Tree, prefixed, subtree, take
 
 
 def decode(message: bytes) -> tuple[Tree, dict[str, Any]]:
@@ -24,26 +24,20 @@ def decode(message: bytes) -> tuple[Tree, dict[str, Any]]:
 def encode_call(call: Call, row: Tree) -> bytes:
     """A request to one client: what all get, and the row that is its own."""
     facts = {"step": call.step, "round": call.round, "nth": call.nth}
-    shared = {f"shared/{name}": leaf for name, leaf in call.shared.items()}
-    return pack(shared | {f"each/{name}": leaf for name, leaf in row.items()}, facts)
+    return pack(prefixed("shared", call.shared) | prefixed("each", row), facts)
 
 
 def decode_call(message: bytes) -> tuple[Call, Tree]:
     tree, facts = decode(message)
-    call = Call(str(facts["step"]), int(facts["round"]), int(facts["nth"]), _part(tree, "shared"))
-    return call, _part(tree, "each")
-
-
-def _part(tree: Tree, prefix: str) -> Tree:
-    start = prefix + "/"
-    return {name[len(start) :]: leaf for name, leaf in tree.items() if name.startswith(start)}
+    call = Call(str(facts["step"]), int(facts["round"]), int(facts["nth"]), subtree(tree, "shared"))
+    return call, subtree(tree, "each")
 
 
 def answer(host: Host, message: bytes) -> bytes:
     """What a site does with a request: bytes in, bytes out."""
     call, row = decode_call(message)
     [batch] = host.perform(call, host.cohort.clients, row)
-    tree: Tree = {f"body/{name}": leaf for name, leaf in batch.body.items()}
+    tree = prefixed("body", batch.body)
     if batch.weight is not None:
         tree["weight"] = batch.weight
     return pack(tree, {})
@@ -63,4 +57,4 @@ class Loopback(Federation):
             weight = tree.get("weight")
             if isinstance(weight, Ragged):
                 raise AtollError(f"client {client} sent a ragged weight; it must be one number.")
-            yield Batch((client,), _part(tree, "body"), weight)
+            yield Batch((client,), subtree(tree, "body"), weight)
