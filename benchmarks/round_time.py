@@ -22,14 +22,14 @@ from torch.nn.functional import cross_entropy, dropout
 
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.memory import keep_freed_memory
-from atoll.experiment.runner import load_parties, simulate
+from atoll.experiment.runner import Parties, load_parties, simulate
 from atoll.graph import Graph
 
 Round = Callable[[], None]
 WARM_UP = 3
 
 
-def atoll_side(experiment: Experiment, parties: list[Graph]) -> Round:
+def atoll_side(experiment: Experiment, parties: Parties) -> Round:
     fed, state = simulate(experiment, parties)
     method, r = experiment.method, 0
 
@@ -112,7 +112,7 @@ def main() -> None:
             }
         )
         parties = load_parties(experiment)
-        sides = [pyg_side(parties, 0.01), atoll_side(experiment, parties)]
+        sides = [pyg_side(parties.graphs, 0.01), atoll_side(experiment, parties)]
         for threads, clock, name in ((1, time.process_time, "CPU"), (2, time.perf_counter, "wall")):
             torch.set_num_threads(threads)
             for side in sides:

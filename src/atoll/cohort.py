@@ -13,6 +13,7 @@ from torch import Tensor
 from atoll.graph import Features, Graph, dense
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
+from atoll.tree import Ragged
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
@@ -92,6 +93,13 @@ class Cohort:
         return torch.from_numpy(
             np.concatenate([g.edges + s for g, s in zip(self.graphs, shift, strict=True)], axis=1)
         )
+
+    @cached_property
+    def anchors(self) -> Ragged:
+        """Each client's anchors, in the cohort's row numbers."""
+        shift = np.cumsum([0, *self.sizes[:-1]])
+        rows = [g.anchors + s for g, s in zip(self.graphs, shift, strict=True)]
+        return Ragged(torch.from_numpy(np.concatenate(rows)), tuple(len(r) for r in rows))
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
         """Features times weights, ``[K, f, h] -> [N, h]``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +26,8 @@ class Graph:
     an undirected edge; ``y [n]`` with -1 for unknown; ``train``, ``val``, ``test`` ``[n]``
     boolean; ``ids [n]`` the keys by which parties recognise the same entity. Ids are private.
     ``holdings`` say who naturally holds what, ``class_names`` and ``feature_names`` what classes
-    and features are called, where the data knows.
+    and features are called, where the data knows. ``anchors`` are the rows whose entities other
+    parties hold too, once they have been matched (:mod:`atoll.partition.anchors`).
     """
 
     x: Features
@@ -41,6 +42,7 @@ class Graph:
     holdings: tuple[Holding, ...] = ()
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
+    anchors: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +129,14 @@ class Graph:
 
     def relabelled(self, *, y: np.ndarray, train: np.ndarray, val: np.ndarray, name: str) -> Graph:
         """The same features, edges and test nodes with other labels; what is derived is shared."""
-        other = replace(self, y=y, train=train, val=val, name=name)
+        return self._with(y=y, train=train, val=val, name=name)
+
+    def with_anchors(self, rows: np.ndarray) -> Graph:
+        """The same graph, its anchors known."""
+        return self._with(anchors=rows)
+
+    def _with(self, **changed: Any) -> Graph:
+        other = replace(self, **changed)
         object.__setattr__(other, "_cache", self._cache)
         return other
 
@@ -166,6 +175,7 @@ class Graph:
             ids=self.ids[nodes],
             name=name,
             holdings=holdings,
+            anchors=np.zeros(0, dtype=np.int64),
         )
 
     def _places(self, nodes: np.ndarray) -> np.ndarray:

@@ -97,7 +97,7 @@ def test_bytes_are_those_of_the_models_sent(tmp_path):
 
 def test_centralized_sees_the_whole_graph(tmp_path):
     experiment = small(method={"name": "centralized"})
-    [whole] = load_parties(experiment)
+    [whole] = load_parties(experiment).graphs
     assert whole.nodes == 569
     assert len(run_experiment(experiment, tmp_path / "run").per_client) == 1
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from atoll.cohort import Cohort
@@ -12,6 +13,7 @@ from atoll.federation.wire import Loopback
 from atoll.graph import Graph
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
+from atoll.partition.anchors import matched
 from atoll.tree import Leaf, Ragged, Tree, stack, under
 
 NAMES = sorted(methods)
@@ -53,8 +55,11 @@ def train(
     """``numbers`` are the parties' client numbers, in their order by default."""
     if method.pooled:
         parties = parties[:1]
+    anchors: tuple[np.ndarray, ...] = ()
+    if method.needs_anchors:
+        parties, anchors = matched(parties)
     fed, hosts = engine(method, parties, numbers, seed, chunk, wire)
-    info = Info(len(parties), parties[0].features, parties[0].classes, torch.float64)
+    info = Info(len(parties), parties[0].features, parties[0].classes, torch.float64, anchors)
     state = method.start(info, seed)
     replies = method.measure(fed, state)
     for r in range(1, rounds + 1):

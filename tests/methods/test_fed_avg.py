@@ -68,7 +68,7 @@ def compare(experiment, parties):
     fed, state = simulate(experiment, parties)
     start = under(state, "model")
     optimizer = experiment.method.optimizer
-    expected, server = plain_loop(parties, start, 5, optimizer.lr, optimizer.weight_decay)
+    expected, server = plain_loop(parties.graphs, start, 5, optimizer.lr, optimizer.weight_decay)
     for r in range(1, 6):
         fed.begin(r)
         state = experiment.method.round(fed, state, r)

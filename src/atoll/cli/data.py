@@ -71,7 +71,7 @@ def split(
     from atoll.data.parties import write_parties
     from atoll.experiment.runner import load_parties
 
-    parties = load_parties(experiment(choices))
+    parties = load_parties(experiment(choices)).graphs
     write_parties(parties, out)
     print(f"wrote {len(parties)} parties to {out}")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars
 import torch
+from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError, Interrupted, NoReplies
@@ -34,6 +35,8 @@ from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.graph import Graph
 from atoll.methods.base import Info
+from atoll.partition.anchors import matched
+from atoll.partition.network import client_network
 from atoll.rng import server_stream
 from atoll.tree import Tree
 
@@ -58,25 +61,44 @@ def partition_rng(experiment: Experiment) -> np.random.Generator:
     return server_stream(experiment.run.seed, 0, "partition")
 
 
-def load_parties(experiment: Experiment) -> list[Graph]:
-    """What an experiment trains on: one graph a client, the whole graph for a pooled method."""
-    whole = load_whole(experiment)
-    parties = [whole] if experiment.method.pooled else parties_of(experiment, whole)
-    for client, graph in enumerate(parties):
-        if not graph.train.any():
+@dataclass(frozen=True)
+class Parties:
+    """What an experiment trains on: one graph a client, and what the server knows of them."""
+
+    graphs: list[Graph]
+    anchors: tuple[np.ndarray, ...] = ()
+    network: sparse.csr_array | None = None
+
+
+def load_parties(experiment: Experiment) -> Parties:
+    """One graph a client; the whole graph for a pooled method."""
+    method, whole = experiment.method, load_whole(experiment)
+    graphs = [whole] if method.pooled else parties_of(experiment, whole)
+    for client, graph in enumerate(graphs):
+        if method.needs_labels and not graph.train.any():
             raise AtollError(
                 f"client {client} ({graph.nodes} nodes) is left with no training node; use fewer "
                 f"clients or a larger split.train."
             )
-    return parties
+    anchors: tuple[np.ndarray, ...] = ()
+    if method.needs_anchors:
+        graphs, anchors = matched(graphs)
+    return Parties(graphs, anchors, client_network(whole, graphs) if method.needs_network else None)
 
 
-def simulate(experiment: Experiment, parties: list[Graph]) -> tuple[InProcess, Tree]:
+def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Tree]:
     """A federation of all clients in this process, and the server's first state."""
     dtype = getattr(torch, experiment.run.dtype)
-    cohort = Cohort(parties, dtype=dtype)
+    cohort = Cohort(parties.graphs, dtype=dtype)
     host = Host(experiment.method, cohort, experiment.run.seed, experiment.run.chunk)
-    info = Info(len(parties), cohort.features, cohort.classes, dtype)
+    info = Info(
+        len(parties.graphs),
+        cohort.features,
+        cohort.classes,
+        dtype,
+        parties.anchors,
+        parties.network,
+    )
     return InProcess(host), experiment.method.start(info, experiment.run.seed)
 
 
@@ -112,13 +134,13 @@ def resume(run_dir: Path, progress: Progress | None = None) -> Result:
 @dataclass
 class _Loop:
     experiment: Experiment
-    parties: list[Graph]
+    parties: Parties
     run_dir: Path
     progress: Progress | None
 
     def __post_init__(self) -> None:
         keep_freed_memory()
-        self.threads = self.experiment.run.threads or _suitable_threads(self.parties)
+        self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
         self.fed, self.state = simulate(self.experiment, self.parties)
         self.history = History()
         self.done = 0
@@ -152,7 +174,7 @@ class _Loop:
                     saved = time.monotonic()
         store_tables(self.run_dir, self.history, self.fed.ledger)
         return store_result(
-            self.run_dir, self.experiment, self.history, self.fed, self.state, self.parties
+            self.run_dir, self.experiment, self.history, self.fed, self.state, self.parties.graphs
         )
 
     def _round(self, r: int) -> None:

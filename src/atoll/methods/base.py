@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -34,6 +35,10 @@ class Info:
     features: int
     classes: int
     dtype: torch.dtype
+    # Each client's anchors as the server numbers them, for methods with ``needs_anchors``.
+    anchors: tuple[np.ndarray, ...] = ()
+    # Links between clients [K, K], for methods with ``needs_network``.
+    network: sparse.csr_array | None = None
 
 
 class Fitted(NamedTuple):
@@ -51,6 +56,12 @@ class Method:
     registered_name: ClassVar[str]
     # Trains on the whole graph instead of the parties' pieces: possible in a simulation only.
     pooled: ClassVar[bool] = False
+    # Every client must have a node to train on.
+    needs_labels: ClassVar[bool] = True
+    # Parties that hold the same entities are told which ones before the first round.
+    needs_anchors: ClassVar[bool] = False
+    # The server is told which clients' entities are linked.
+    needs_network: ClassVar[bool] = False
     # Kinds of tensors that may never leave a client.
     private: ClassVar[frozenset[str]] = frozenset({"optimizer", "features", "labels", "edges"})
 
@@ -79,6 +90,10 @@ class Method:
         """Ask every client how well the model it would use now does on its own nodes."""
         return fed.ask("evaluate", expect=blank_scores())
 
+    def conclude(self, fed: Federation, state: Tree) -> Replies | None:
+        """After the last round: further figures of each client, as scalars ``metric/NAME [K]``."""
+        return None
+
     @client_step
     def evaluate(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
@@ -86,9 +101,18 @@ class Method:
         """Score the model sent along, or else the client's own."""
         sent = under(shared, "model")
         params_K = spread(sent, cohort.k) if sent else under(state, "model")
+        return state, Reply(self.scores(params_K, cohort))
+
+    def loss(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        """Each client's training loss on the task ``[K]``."""
+        return self.model.nll(params_K, cohort, rng)
+
+    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
+        """How well each client's model does on the task."""
         with torch.no_grad():
-            logits = self.model.apply(params_K, cohort)
-        return state, Reply(scores(logits, cohort))
+            return scores(self.model.apply(params_K, cohort), cohort)
 
     def fit(
         self,
@@ -101,7 +125,7 @@ class Method:
         """Local training on the task's loss, plus a penalty a client ``[K]`` if there is one."""
 
         def loss(p: Params) -> Tensor:
-            task_K = self.model.nll(p, cohort, rng)
+            task_K = self.loss(p, cohort, rng)
             return task_K if penalty is None else task_K + penalty(p)
 
         optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}

@@ -141,7 +141,7 @@ class FedPub(Method):
         """Eq. 4, one number a client ``[K]``."""
         mask_K = under(trained, "mask")
         theta_K = _masked(under(trained, "weight"), mask_K)
-        loss_K = self.model.nll(theta_K, cohort, rng)
+        loss_K = self.loss(theta_K, cohort, rng)
         if self.as_published:
             return loss_K
         loss_K = loss_K + self.proximal * sq_dist(theta_K, given_K)
