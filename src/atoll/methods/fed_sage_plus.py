@@ -272,22 +272,23 @@ class FedSagePlus(GlobalModel):
 
     def _own_loss(self, p: Params, output: Output, impaired: Impaired) -> Tensor:
         """The terms that need nobody else ``[K]``."""
-        loss_K = self.degree_weight * degree_loss(output, impaired)
-        loss_K = loss_K + self.feature_weight * feature_loss(output, impaired)
-        if self.class_weight:
-            logits = self.generator.classify(p, impaired, output.generated)
-            loss_K = loss_K + self.class_weight * class_loss(logits, impaired.cohort)
-        return loss_K
+        logits = self.generator.classify(p, impaired, output.generated)
+        return (
+            self.degree_weight * degree_loss(output, impaired)
+            + self.feature_weight * feature_loss(output, impaired)
+            + self.class_weight * class_loss(logits, impaired.cohort)
+        )
 
     def _cross_loss(
         self, output: Output, impaired: Impaired, chosen: Ragged, gradient: Ragged
     ) -> Tensor:
         """A loss ``[K]`` linear in the proposed rows whose gradient is that of ``L^x``."""
-        made = output.generated
-        share = torch.tensor(made.sizes) / torch.tensor(chosen.sizes).clamp(min=1)
-        client = torch.repeat_interleave(torch.arange(len(made.sizes)), torch.tensor(chosen.sizes))
+        made, dtype = output.generated, gradient.values.dtype
+        proposed = torch.tensor(chosen.sizes)
+        scale_K = torch.tensor(made.sizes, dtype=dtype) / proposed.clamp(min=1)
+        client = torch.repeat_interleave(torch.arange(len(proposed)), proposed)
         product = (made.rows[chosen.values] * gradient.values).sum(1)
-        total_K = segment_sum(product, client, len(made.sizes)) * share.to(product.dtype)
+        total_K = scale_K * segment_sum(product, client, len(proposed))
         return self.feature_weight * self.cross * total_K / impaired.nodes
 
     def _improved(self, state: Tree, loss: Penalty, steps: int) -> Tree:

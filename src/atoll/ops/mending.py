@@ -129,7 +129,7 @@ def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
     if sparse.issparse(graph.x):
         x: Features = sparse.csr_array(sparse.vstack([graph.x, sparse.csr_array(rows)]))
     else:
-        x = np.concatenate([graph.x, rows.astype(graph.x.dtype)])
+        x = np.concatenate([graph.x, rows])
     nobody = np.zeros(m, dtype=bool)
     return replace(
         graph,
