@@ -15,6 +15,7 @@ from atoll.models.base import Model
 from atoll.models.neighbour_generator import (
     NeighbourGenerator,
     Output,
+    along,
     class_loss,
     degree_loss,
     feature_loss,
@@ -22,9 +23,8 @@ from atoll.models.neighbour_generator import (
 from atoll.models.sage import SAGE
 from atoll.ops.mending import Impaired, impair, mend, nearest_node
 from atoll.ops.optimize import descend
-from atoll.ops.ragged import segment_sum
 from atoll.rng import CohortRng, server_stream
-from atoll.tree import Leaf, Params, Ragged, Tree, prefixed, spread, under
+from atoll.tree import Params, Ragged, Tree, prefixed, spread, under
 
 # A gradient from one other client alone would give away the row that it points to.
 _FEWEST_CLIENTS = 3
@@ -161,8 +161,7 @@ class FedSagePlus(GlobalModel):
         one_row = blank.new_zeros(0, len(blank))
         proposals = fed.ask("propose", shared=turn, expect={"rows/made": Ragged(one_row, (0,))})
         proposals = _within(fed, proposals, quota)
-        made = proposals.body["rows/made"]
-        assert isinstance(made, Ragged)
+        made = _ragged(proposals.body, "rows/made")
         gradient = torch.zeros_like(made.values)
         if len(made.values):
             total = fed.sum(
@@ -172,7 +171,7 @@ class FedSagePlus(GlobalModel):
                 expect={"gradient/made": made.values},
             )
             if total.count >= _FEWEST_CLIENTS:
-                gradient = _plain(total.mean["gradient/made"]) * total.weight
+                gradient = under(total.mean, "gradient")["made"] * total.weight
         fed.ask(
             "learn",
             shared=turn,
@@ -228,14 +227,14 @@ class FedSagePlus(GlobalModel):
     ) -> tuple[Tree, Reply]:
         """One step of the generator, with what the others said of its proposal."""
         impaired, turn = impair(cohort, self.hide, rng), _turn(rng, shared)
-        gradient = each["gradient/made"]
-        assert isinstance(gradient, Ragged)
+        gradient = _ragged(each, "gradient/made")
 
         def loss(p: Params) -> Tensor:
             output = self.generator.generate(p, impaired.cohort, turn)
             chosen = _chosen(output.generated.sizes, shared, turn)
-            own_K = self._own_loss(p, output, impaired)
-            return own_K + self._cross_loss(output, impaired, chosen, gradient)
+            cross_K = along(output, impaired, chosen, gradient)
+            weight = self.feature_weight * self.cross
+            return self._own_loss(p, output, impaired) + weight * cross_K
 
         return self._improved(state, loss, 1), Reply({})
 
@@ -279,18 +278,6 @@ class FedSagePlus(GlobalModel):
             + self.class_weight * class_loss(logits, impaired.cohort)
         )
 
-    def _cross_loss(
-        self, output: Output, impaired: Impaired, chosen: Ragged, gradient: Ragged
-    ) -> Tensor:
-        """A loss ``[K]`` linear in the proposed rows whose gradient is that of ``L^x``."""
-        made, dtype = output.generated, gradient.values.dtype
-        proposed = torch.tensor(chosen.sizes)
-        scale_K = torch.tensor(made.sizes, dtype=dtype) / proposed.clamp(min=1)
-        client = torch.repeat_interleave(torch.arange(len(proposed)), proposed)
-        product = (made.rows[chosen.values] * gradient.values).sum(1)
-        total_K = scale_K * segment_sum(product, client, len(proposed))
-        return self.feature_weight * self.cross * total_K / impaired.nodes
-
     def _improved(self, state: Tree, loss: Penalty, steps: int) -> Tree:
         params_K, optimizer_K, _ = descend(
             under(state, "generator"),
@@ -304,10 +291,13 @@ class FedSagePlus(GlobalModel):
 
 
 def _mended(cohort: Cohort, state: Tree) -> Cohort:
-    counts, rows = state["mended/counts"], state["mended/rows"]
-    assert isinstance(counts, Ragged)
-    assert isinstance(rows, Ragged)
-    return mend(cohort, counts, rows)
+    return mend(cohort, _ragged(state, "mended/counts"), _ragged(state, "mended/rows"))
+
+
+def _ragged(tree: Tree, name: str) -> Ragged:
+    leaf = tree[name]
+    assert isinstance(leaf, Ragged)
+    return leaf
 
 
 def _turn(rng: CohortRng, shared: Tree) -> CohortRng:
@@ -329,8 +319,7 @@ def _chosen(sizes: tuple[int, ...], shared: Tree, turn: CohortRng) -> Ragged:
 
 def _within(fed: Federation, proposals: Replies, quota: int) -> Replies:
     """The proposals that keep to the quota."""
-    made = proposals.body["rows/made"]
-    assert isinstance(made, Ragged)
+    made = _ragged(proposals.body, "rows/made")
     greedy = [c for c, n in zip(proposals.clients, made.sizes, strict=True) if n > quota]
     for client in greedy:
         fed.reject("propose", client, f"it proposes more than {quota} rows")
@@ -339,15 +328,9 @@ def _within(fed: Federation, proposals: Replies, quota: int) -> Replies:
 
 def _spans(clients: tuple[int, ...], proposals: Replies) -> Tensor:
     """Which of all proposed rows are each client's own: the first and the one after the last."""
-    made = proposals.body["rows/made"]
-    assert isinstance(made, Ragged)
+    made = _ragged(proposals.body, "rows/made")
     spans, first = dict.fromkeys(clients, (0, 0)), 0
     for client, size in zip(proposals.clients, made.sizes, strict=True):
         spans[client] = (first, first + size)
         first += size
     return torch.tensor([spans[client] for client in clients])
-
-
-def _plain(leaf: Leaf) -> Tensor:
-    assert isinstance(leaf, Tensor)
-    return leaf

@@ -17,7 +17,7 @@ from atoll.ops.dropout import dropout
 from atoll.ops.mending import Impaired
 from atoll.ops.ragged import ragged_linear, segment_mean, segment_sum
 from atoll.rng import CohortRng
-from atoll.tree import Params
+from atoll.tree import Params, Ragged
 
 
 class Generated(NamedTuple):
@@ -155,6 +155,20 @@ def feature_loss(output: Output, impaired: Impaired) -> Tensor:
     distance = (rows[which] - target).square().sum(1)
     total = segment_sum(distance, impaired.cohort.batch[owner[which]], impaired.cohort.k)
     return total / impaired.nodes
+
+
+def along(output: Output, impaired: Impaired, chosen: Ragged, gradient: Ragged) -> Tensor:
+    """A loss ``[K]`` whose gradient is that of ``L^x``, the distance to other clients' nodes.
+
+    They alone can compute ``L^x``; ``gradient`` is what they say of the rows ``chosen`` of each
+    client. A loss linear in these rows has the same gradient, and each client's is scaled up to
+    stand for all its rows.
+    """
+    made, proposed = output.generated, torch.tensor(chosen.sizes)
+    scale_K = torch.tensor(made.sizes, dtype=made.rows.dtype) / proposed.clamp(min=1)
+    client = torch.repeat_interleave(torch.arange(len(proposed)), proposed)
+    product = (made.rows[chosen.values] * gradient.values).sum(1)
+    return scale_K * segment_sum(product, client, len(proposed)) / impaired.nodes
 
 
 def class_loss(logits: Tensor, cohort: Cohort) -> Tensor:
