@@ -19,6 +19,7 @@ from atoll.ops import mending
 from atoll.ops.mending import impair
 from atoll.ops.optimize import SGD
 from atoll.rng import CohortRng
+from atoll.tasks.links import LinkPrediction
 from atoll.tree import Ragged, flatten, under, unflatten
 from small_federations import community_parties
 
@@ -141,6 +142,16 @@ def test_only_original_nodes_are_scored():
     assert values(outcome.clients["mended/counts"]).sum() > 0
     for row, g in zip(outcome.replies.body["metric/nodes"].tolist(), parties, strict=True):
         assert row == [g.train.sum(), g.val.sum(), g.test.sum()]
+
+
+def test_links_are_predicted_between_original_nodes():
+    task = LinkPrediction(dimensions=6)
+    parties = [task.prepare(g, np.random.default_rng(0)) for g in community_parties()]
+    outcome = train(make("fed-sage-plus", **QUICK, task=task), parties, rounds=30)
+    assert values(outcome.clients["mended/counts"]).sum() > 0
+    pairs = [[p.shape[1] + n.shape[1] for p, n in g.probes] for g in parties]
+    assert outcome.replies.body["metric/nodes"].tolist() == pairs
+    assert outcome.replies.body["metric/auc"][:, 0].mean() > 0.7
 
 
 def test_a_graph_is_mended_once_and_scores_come_from_the_mended_one():

@@ -1,5 +1,6 @@
 """Federated GraphSAGE on subgraphs whose missing neighbours are generated."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.validation import log
 from atoll.methods.base import GlobalModel, Info, Method, Penalty, methods, pick
 from atoll.models.base import Model
+from atoll.models.mended import OnMended
 from atoll.models.neighbour_generator import (
     NeighbourGenerator,
     Output,
@@ -21,7 +23,7 @@ from atoll.models.neighbour_generator import (
     feature_loss,
 )
 from atoll.models.sage import SAGE
-from atoll.ops.mending import Impaired, impair, mend, nearest_node
+from atoll.ops.mending import Impaired, MendedCohort, impair, mend, nearest_node
 from atoll.ops.optimize import descend
 from atoll.rng import CohortRng, server_stream
 from atoll.tree import Params, Ragged, Tree, prefixed, spread, under
@@ -60,12 +62,16 @@ class FedSagePlus(GlobalModel):
 
     Where the text leaves room or the authors' code differs:
 
-    - Their code sends features and only freezes the rest; it hides a half of the validation nodes,
-      truncates ``n~_v``, generates from the impaired graph, compares with random neighbourhoods
-      of the others, divides distances by the number of features, and in the exchanges trains fGen
-      alone. Here, as in the text: any node may be hidden, ``n~_v`` is rounded, the whole subgraph
-      is mended, the minimum is over all nodes of the other client, distances are squared norms and
-      every part learns.
+    - In the paper a client sends its generator and embeddings, and gets the gradient of the
+      generator's weights from each of the others; here generated rows are sent, as FED-PUB's
+      Appendix B.2 has it, which is smaller. The gradient is the same.
+    - The authors' code runs in one process, where all features are at hand. It hides half of the
+      validation nodes, truncates ``n~_v``, generates from the impaired graph, compares with random
+      neighbourhoods of the others, divides distances by the number of features, pulls unused rows
+      to zero, and in the exchanges trains fGen alone. Here, as in the text: any node may be hidden,
+      ``n~_v`` is rounded, the whole subgraph is mended, the minimum is over all nodes of the other
+      client, distances are squared norms and every part learns. The generator takes ``optimizer``
+      like the classifier (their code: Adam with 0.001).
     - fGen draws a noise for each neighbour and decodes each by itself, instead of all ``most`` at
       once from one noise through a layer of 2048 units: far smaller, and what is made does not
       depend on a slot.
@@ -268,6 +274,25 @@ class FedSagePlus(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         return super().evaluate(_mended(cohort, state), state, shared, each, rng)
+
+    def loss(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        """The task's loss, on original nodes only."""
+        return self.task.loss(*self._seen(params_K, cohort), rng)
+
+    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
+        """The task's scores, of original nodes only."""
+        with torch.no_grad():
+            return self.task.scores(*self._seen(params_K, cohort))
+
+    def _seen(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort
+    ) -> tuple[Model, Mapping[str, Tensor], Cohort]:
+        """The model sees the mended graph, the task the original one."""
+        if not isinstance(cohort, MendedCohort):
+            return self.model, params_K, cohort
+        return OnMended(model=self.model, mended=cohort), params_K, cohort.unmended
 
     def _own_loss(self, p: Params, output: Output, impaired: Impaired) -> Tensor:
         """The terms that need nobody else ``[K]``."""

@@ -146,19 +146,23 @@ def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
 
 
 class MendedCohort(Cohort):
-    """K mended graphs. Generated rows are dense: they are multiplied apart from sparse features."""
+    """K mended graphs. ``real`` are the rows that were there before, in the ``unmended`` cohort.
+
+    Generated rows are dense: they are multiplied apart from sparse features.
+    """
 
     def __init__(self, cohort: Cohort, counts: Ragged, rows: Ragged) -> None:
         parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)
         graphs = [mended(g, c.numpy(), r.numpy()) for g, c, r in parts]
         super().__init__(graphs, cohort.clients, cohort.dtype)
         self._counts, self._rows = counts, rows
-        self._unmended = cohort.take(range(cohort.k))
+        self.unmended = cohort.take(range(cohort.k))
         # Where the rows of [all real nodes; all generated ones] go: client by client.
         real = torch.split(torch.arange(sum(cohort.sizes)), list(cohort.sizes))
         made = torch.split(torch.arange(len(rows.values)) + sum(cohort.sizes), list(rows.sizes))
         blocks = [block for pair in zip(real, made, strict=True) for block in pair]
         self._order = torch.cat(blocks)
+        self.real = (self._order < sum(cohort.sizes)).nonzero().flatten()
 
     def is_made_of(self, counts: Ragged, rows: Ragged) -> bool:
         """Whether it is what these neighbours make of its graphs."""
@@ -167,7 +171,7 @@ class MendedCohort(Cohort):
         )
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
-        real = self._unmended.linear(weight_K)
+        real = self.unmended.linear(weight_K)
         made = ragged_linear(self._rows.values, weight_K, self._rows.sizes)
         h = torch.cat([real, made]).index_select(0, self._order)
         for _ in range(hops if propagated else 0):
