@@ -3,6 +3,7 @@ import pytest
 import torch
 from support import assert_same, engine, make, train, values
 
+from atoll.archive import pack, unpack
 from atoll.errors import AtollError
 from atoll.graph import dense
 from atoll.methods import fed_sage_plus
@@ -20,7 +21,7 @@ from atoll.ops.mending import impair
 from atoll.ops.optimize import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
-from atoll.tree import Ragged, flatten, under, unflatten
+from atoll.tree import Ragged, under
 from small_federations import community_parties
 
 QUICK = {"latent": 8, "local_steps": 3, "exchanges": 2, "hide": 0.3}
@@ -185,8 +186,8 @@ def test_a_new_host_goes_on_from_the_stored_state():
     straight = train(method, parties, rounds=4)
     first = train(method, parties, rounds=2)
     fed, [host] = engine(method, community_parties(), None, 0, 0, False)
-    host.state = unflatten(flatten(first.clients))
-    server = unflatten(flatten(first.server))
+    host.state, _ = unpack(pack(first.clients, {}))
+    server, _ = unpack(pack(first.server, {}))
     for r in (3, 4):
         fed.begin(r)
         server = method.round(fed, server, r)
