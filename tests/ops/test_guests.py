@@ -9,6 +9,9 @@ from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.models.sage import SAGE
 from atoll.ops.guests import WithGuests, first_products, layout
+from atoll.ops.links import sample_negatives
+from atoll.rng import CohortRng
+from atoll.tasks.links import LinkPrediction
 from atoll.tree import Ragged
 from small_federations import community_parties, path_graph
 
@@ -83,3 +86,19 @@ def test_a_model_that_never_propagates_ignores_them():
     torch.testing.assert_close(
         MLP(hidden=4).apply(params, cohort)[:12], MLP(hidden=4).apply(params, home)
     )
+
+
+def test_a_task_on_links_sees_own_links_only():
+    task = LinkPrediction(val=0.2, test=0.2, dimensions=4)
+    parties = [
+        task.prepare(g, np.random.default_rng(i)) for i, g in enumerate(community_parties((12, 10)))
+    ]
+    home = Cohort(parties, dtype=torch.float64)
+    model = GCN(hidden=4)
+    cohort, _ = guests_for(model, home, [[0, 0], [1]])
+    positive, negative = cohort.probes("train")
+    assert positive.shape == home.probes("train")[0].shape
+    rng = CohortRng(0, cohort.clients, 1, "train")
+    for pairs in (positive, negative, sample_negatives(cohort, rng)):
+        assert not set(pairs.flatten().tolist()) & {12, 13, 24}
+    assert task.loss(model, stacked(model, home), cohort).isfinite().all()

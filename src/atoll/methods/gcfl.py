@@ -9,7 +9,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
-from atoll.methods.base import Info, Method, blank_scores, initial_model, methods
+from atoll.methods.base import Info, Method, initial_model, methods
 from atoll.ops.clustering import dtw_distances, min_cut
 from atoll.ops.similarity import cosine
 from atoll.rng import CohortRng
@@ -103,7 +103,7 @@ class GCFL(Method):
 
     def measure(self, fed: Federation, state: Tree) -> Replies:
         sent = prefixed("model", under(state, "model")) if self.evaluates == "cluster" else {}
-        return fed.ask("evaluate", each=sent, expect=blank_scores())
+        return fed.ask("evaluate", each=sent, expect=self.task.blank_scores())
 
     @client_step
     def evaluate(

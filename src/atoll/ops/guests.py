@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -12,8 +11,9 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.graph import Features, Graph, make_graph
+from atoll.graph import Graph, make_graph
 from atoll.models.base import Model
+from atoll.ops.sparse import Sparse, gcn_operator, mean_operator
 from atoll.tree import Params, Ragged
 
 # The products with features that a model begins with, by operator and hops, and their widths.
@@ -63,18 +63,17 @@ class WithGuests(Cohort):
     A guest is joined to one node, its host, has neither features nor label, and enters where the
     model has multiplied features by its first weights: there its row is the embedding that came
     with it (``[guests, sum of widths]``, the columns in the layout's order), as a constant. So it
-    reaches its host by whatever the model propagates from then on.
+    reaches its host by whatever the model propagates from then on. A task sees the clients' own
+    nodes only: ``graphs`` are what they were.
 
     ``hosts`` are row numbers within each client.
     """
 
     def __init__(self, home: Cohort, hosts: Ragged, embedding: Ragged, columns: Layout) -> None:
-        graphs = [
-            _expanded(graph, host.numpy())
-            for graph, host in zip(home.graphs, hosts.blocks(), strict=True)
-        ]
-        super().__init__(graphs, home.clients, home.dtype)
+        super().__init__(home.graphs, home.clients, home.dtype)
         self.home = home
+        self.hosts = hosts
+        self.sizes = tuple(n + g for n, g in zip(home.sizes, hosts.sizes, strict=True))
         parts = torch.split(embedding.values, list(columns.values()), dim=1)
         self._guests = dict(zip(columns, parts, strict=True))
         # Own rows come first in the list of all products, guests' rows after them.
@@ -87,31 +86,38 @@ class WithGuests(Cohort):
         guests = self._guests[product_name(propagated, hops)].to(own.dtype)
         return torch.cat([own, guests]).index_select(0, self._order)
 
+    @cached_property
+    def edges(self) -> Tensor:
+        """The clients' own edges, and those between guests and hosts in both directions."""
+        hosts = [h.numpy() for h in self.hosts.blocks()]
+        guests = [
+            np.arange(g.nodes, g.nodes + len(h)) for g, h in zip(self.graphs, hosts, strict=True)
+        ]
+        host, guest = self._rows_of(hosts), self._rows_of(guests)
+        own = self._rows_of([g.edges for g in self.graphs])
+        return torch.cat([own, torch.stack([host, guest]), torch.stack([guest, host])], dim=1)
+
+    def operator(self, name: str) -> Sparse:
+        if name not in self._packed:
+            source, target = self.edges.numpy()
+            ones, n = np.ones(len(source)), sum(self.sizes)
+            adjacency = sparse.csr_array((ones, (target, source)), shape=(n, n))
+            adjacency.sum_duplicates()
+            adjacency.data[:] = 1.0
+            build = {"gcn": gcn_operator, "mean": mean_operator}[name]
+            symmetric = name == "gcn" and all(g.undirected for g in self.graphs)
+            self._packed[name] = Sparse(build(adjacency), self.dtype, symmetric)
+        return super().operator(name)
+
+    def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
+        """Guests have no label (-1) and are in no split."""
+        parts = []
+        for graph, guests in zip(self.graphs, self.hosts.sizes, strict=True):
+            own = read(graph)
+            nothing = False if own.dtype == bool else -1
+            parts += [own, np.full(guests, nothing, dtype=own.dtype)]
+        return torch.from_numpy(np.concatenate(parts))
+
 
 def product_name(propagated: str, hops: int) -> str:
     return f"{propagated}^{hops}" if propagated else "x"
-
-
-def _expanded(graph: Graph, hosts: np.ndarray) -> Graph:
-    """The graph with one more node for each host, joined to it."""
-    guests = np.arange(graph.nodes, graph.nodes + len(hosts))
-    nobody = np.zeros(len(hosts), dtype=bool)
-    return replace(
-        graph,
-        x=_padded(graph.x, len(hosts)),
-        edges=np.concatenate([graph.edges, [hosts, guests], [guests, hosts]], axis=1),
-        y=np.concatenate([graph.y, np.full(len(hosts), -1)]),
-        train=np.concatenate([graph.train, nobody]),
-        val=np.concatenate([graph.val, nobody]),
-        test=np.concatenate([graph.test, nobody]),
-        ids=np.concatenate([graph.ids, np.full(len(hosts), graph.ids[0])]),
-        holdings=(),
-    )
-
-
-def _padded(x: Features, rows: int) -> Features:
-    """Features with rows of zeros below."""
-    if isinstance(x, np.ndarray):
-        return np.concatenate([x, np.zeros((rows, x.shape[1]), dtype=x.dtype)])
-    ends = np.concatenate([x.indptr, np.full(rows, x.indptr[-1], dtype=x.indptr.dtype)])
-    return sparse.csr_array((x.data, x.indices, ends), shape=(x.shape[0] + rows, x.shape[1]))
