@@ -1,10 +1,14 @@
+import signal
 from dataclasses import replace
 
 import pytest
 import torch
 from support import assert_same, assert_same_model, make, train
 
-from atoll.errors import AtollError
+from atoll.errors import AtollError, Interrupted
+from atoll.experiment.checkpoint import load_checkpoint
+from atoll.experiment.config import resolve
+from atoll.experiment.runner import resume, run_experiment
 from atoll.federation.validation import without
 from atoll.methods.gcfl import GCFL
 from atoll.ops.clustering import dtw_distances, min_cut
@@ -186,6 +190,29 @@ def test_a_silent_clients_window_waits():
     after = method.round(outcome.fed, outcome.server, 2)
     assert after["window/filled"].tolist() == [2, 2, 1, 2, 2, 2]
     assert torch.equal(after["window/norms"][2], outcome.server["window/norms"][2])
+
+
+def press_ctrl_c_after_round_3(round, val):
+    if round == 3:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_clusters_and_windows_survive_an_interruption(tmp_path):
+    table = {
+        "method": {"name": "gcfl", "warmup": 1, "sequences": True, "window": 2},
+        "data": {"name": "patients"},
+        "partition": {"name": "random", "clients": 6},
+        "model": {"hidden": 8},
+        "run": {"rounds": 6},
+    }
+    run_experiment(resolve(table), tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        run_experiment(resolve(table), tmp_path / "cut", press_ctrl_c_after_round_3)
+    _, server, _ = load_checkpoint(tmp_path / "cut")
+    assert len(set(server["cluster/of"].tolist())) == 2
+    resume(tmp_path / "cut")
+    whole, cut = ((tmp_path / d / "parameters.safetensors").read_bytes() for d in ("whole", "cut"))
+    assert whole == cut
 
 
 @pytest.mark.parametrize(
