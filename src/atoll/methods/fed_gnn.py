@@ -45,9 +45,9 @@ class FedGNN(GlobalModel):
 
     **The embedding** is what the first layer makes of a node before bias and activation,
     ``P X W1`` for a GCN (:mod:`atoll.ops.guests`), and guests enter there; neither paper says what
-    travels in a network without embedding tables. It is not trained through: the original sends
-    gradients of embeddings back, B.2 mentions none. A model that propagates only before its first
-    weights (``sgc``), or not at all (``mlp``), is not touched by its guests.
+    travels in a network without embedding tables. Guests are constants: no gradient goes back to
+    their owners. A model that propagates only before its first weights (``sgc``), or not at all
+    (``mlp``), is not touched by them.
 
     **What is revealed.** The server sees every node's embedding (with ``match=anchors`` the mean
     over an anchor's neighbours only, and no edge of any one node), hence how many nodes a client
