@@ -27,6 +27,8 @@ PLAIN = GCN(hidden=8, dropout=0.0, head="graph")
 AUGMENTING = ["fed-gala", "fed-gala-p", "max-augment"]
 # In its second round a client's loss is within any such distance of the first one's.
 AT_ONCE = 1e9
+# Nothing of Fed-GALA is left.
+BARE = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled", "class_loss": "mean"}
 
 
 def overlapping():
@@ -64,9 +66,8 @@ def ups(outcome, **where):
 
 def test_without_links_to_learn_or_add_it_is_fed_avg():
     parties = overlapping()
-    options = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled", "epochs": 3}
     plain = train(make("fed-avg", epochs=3), parties, rounds=4)
-    ours = train(make("no-augment", **options), parties, rounds=4)
+    ours = train(make("no-augment", **BARE, epochs=3), parties, rounds=4)
     assert_same_model(plain.clients, ours.clients)
     assert_same_model(plain.server, ours.server)
 
@@ -74,7 +75,7 @@ def test_without_links_to_learn_or_add_it_is_fed_avg():
 def test_and_with_the_proximal_term_fed_prox():
     parties = overlapping()
     pull = {"epochs": 3, "mu": 1.0, "adaptive": True}
-    rest = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled", "steady_loss": False}
+    rest = BARE | {"steady_loss": False}
     plain = train(make("fed-prox", **pull), parties, rounds=12)
     ours = train(make("no-augment", **pull, **rest), parties, rounds=12)
     assert_same_model(plain.server, ours.server)
@@ -82,7 +83,7 @@ def test_and_with_the_proximal_term_fed_prox():
 
 
 def test_the_combined_loss_is_that_of_the_equations():
-    """Eq. 2.6, 2.8 (as a mean), 2.10 and 3.1, dense and a client at a time."""
+    """Eq. 2.6, 2.8, 2.10 and 3.1, dense and a client at a time."""
     parties = overlapping()
     method = gala(link_weight=0.25)
     outcome = train(method, parties, rounds=1)
@@ -111,7 +112,7 @@ def test_the_combined_loss_is_that_of_the_equations():
                 edges -= torch.log(torch.sigmoid(z[s] @ z[t]))
         for s, t in zip(i, j, strict=True):
             edges -= torch.log(1 - torch.sigmoid(z[s] @ z[t]))
-        expected = 0.25 * edges / graph.nodes + 0.75 * -of_label.mean()
+        expected = 0.25 * edges / graph.nodes + 0.75 * -of_label.sum()
         assert found[k].item() == pytest.approx(expected.item())
         start += graph.nodes
 
@@ -129,6 +130,13 @@ def test_the_mean_over_pairs_is_the_other_reading():
     }
     ratio = loss["nodes"] / loss["pairs"]
     assert ratio.tolist() == pytest.approx((2 * links / torch.tensor(cohort.sizes)).tolist())
+
+
+def test_the_mean_over_labelled_nodes_likewise():
+    outcome = train(gala(), overlapping(), rounds=1)
+    cohort, model_K = outcome.fed.host.cohort, under(outcome.clients, "model")
+    total, mean = (gala(class_loss=c)._loss(model_K, cohort, None, False) for c in ("sum", "mean"))
+    torch.testing.assert_close(total / mean, cohort.labelled)
 
 
 def test_a_converged_client_stops_and_its_last_model_keeps_counting():

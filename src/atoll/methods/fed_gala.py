@@ -52,8 +52,10 @@ class FedGala(GlobalModel):
 
     - Eq. 3.2's weights do not sum to one; by default they are normalised. ``literal_weights``
       gives the letter, which shrinks the global model about K-fold every round.
-    - Eq. 2.8 is a sum over labelled nodes; ours is their mean, as is usual. Eq. 2.10 divides the
-      sum over pairs by ``|v|``, the nodes (``link_mean = "nodes"``); ``pairs`` is the plain mean.
+    - Eq. 2.8 is a sum over labelled nodes where the mean is usual (``class_loss``); eq. 2.10
+      divides the sum over pairs by ``|v|``, the nodes, where the mean over pairs is usual
+      (``link_mean``). We follow the text. It decides how much the two losses count beside each
+      other, and what ``alpha`` means: with means, phase 1 ends on the plateau it starts from.
     - It is not said which loss is compared between rounds. With ``steady_loss`` it is the one at
       the model a client receives, without dropout and with negatives that stay the same, so that
       chance neither stops a client nor keeps it going; without, that of the first training step.
@@ -76,6 +78,7 @@ class FedGala(GlobalModel):
 
     weights: Literal["labelled", "labelled-and-size"] = "labelled-and-size"
     link_weight: float = 0.5
+    class_loss: Literal["sum", "mean"] = "sum"
     link_mean: Literal["nodes", "pairs"] = "nodes"
     alpha: float = 0.001
     task_alpha: float = 0.0001
@@ -222,6 +225,8 @@ class FedGala(GlobalModel):
         """Eq. 3.1 in phase 1, ``L_C`` in phase 3, one number a client ``[K]``."""
         z = self.model.apply(params_K, cohort, rng)
         class_K = nll(z, cohort)
+        if self.class_loss == "sum":
+            class_K = class_K * cohort.labelled.to(class_K.dtype)
         if not combined:
             return class_K
         coins = pairs or rng
