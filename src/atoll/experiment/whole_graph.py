@@ -12,7 +12,7 @@ from atoll.experiment.history import History
 from atoll.federation.protocol import Replies
 from atoll.graph import Graph
 from atoll.methods.base import GlobalModel, Method
-from atoll.tree import Tree, under
+from atoll.tree import Params, Tree, under
 
 _ABOUT = 1e-9
 
@@ -36,6 +36,7 @@ class WholeGraph:
         own = method.weight(clients) if isinstance(method, GlobalModel) else clients.labelled
         self.weight = dict(zip(clients.clients, own.tolist(), strict=True))
         self.best = -np.inf
+        self._scored: tuple[Params, np.ndarray] | None = None
 
     def catch_up(self, history: History) -> None:
         """Know what the rounds before were like, when a run is resumed."""
@@ -64,13 +65,21 @@ class WholeGraph:
         return replace(replies, body=replies.body | more)
 
     def _scores(self, clients: Tree) -> np.ndarray:
-        """``[K, 3]``, one client after the other."""
+        """``[K, 3]``, one client after the other; models that have not changed keep theirs."""
         model_K = under(clients, "model")
+        if self._scored is not None and _same(self._scored[0], model_K):
+            return self._scored[1]
         rows = []
         for k in range(len(self.weight)):
             one = {name: p[k : k + 1] for name, p in model_K.items()}
             rows.append(self.method.scores(one, self.cohort)[f"metric/{self.method.task.metric}"])
-        return np.concatenate([np.asarray(row) for row in rows])
+        found = np.concatenate([np.asarray(row) for row in rows])
+        self._scored = {name: p.clone() for name, p in model_K.items()}, found
+        return found
+
+
+def _same(one: Params, other: Params) -> bool:
+    return all(torch.equal(p, other[name]) for name, p in one.items())
 
 
 def _shares(weight: np.ndarray, scores: np.ndarray) -> np.ndarray:
