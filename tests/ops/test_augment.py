@@ -1,7 +1,11 @@
 """The links that embeddings suggest, on graphs one can draw."""
 
 import gc
+import json
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -97,3 +101,13 @@ def test_what_is_remembered_goes_with_the_cohort():
     del cohort
     gc.collect()
     assert made() is None
+
+
+def test_memory_is_not_quadratic():
+    """All scores of 10,000 anchors and 16,000 nodes would be 640 MB."""
+    script = Path(__file__).parents[2] / "benchmarks" / "augment_memory.py"
+    command = [sys.executable, str(script), "--here", "16000", "10000", "4", "1"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert found["links_added"] > 8_000
+    assert found["megabytes_peak"] - found["megabytes_before"] < 250
