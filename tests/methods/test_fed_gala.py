@@ -14,7 +14,7 @@ from atoll.errors import AtollError
 from atoll.federation.validation import Batch
 from atoll.graph import dense, make_graph
 from atoll.methods.base import Info
-from atoll.methods.fed_gala import FedGala, mean_over_owners
+from atoll.methods.fed_gala import FedGala
 from atoll.models.gcn import GCN
 from atoll.ops.links import positive_links, sample_negatives
 from atoll.partition.anchors import matched
@@ -209,13 +209,6 @@ def test_only_the_anchors_embeddings_leave_in_phase_2():
     down = outcome.fed.ledger.table().filter(direction="down", step="augment")
     assert list(down["shape"]) == list(sent["shape"])
     assert set(ups(outcome)["kind"]) == {"model", "metric", "weight", "embedding"}
-
-
-def test_the_server_takes_the_mean_over_owners():
-    """Anchor 0 at three clients, anchor 1 at two, anchor 2 at one that answered."""
-    sent = torch.tensor([[1.0], [5.0], [2.0], [6.0], [7.0], [3.0]])
-    numbers = torch.tensor([0, 1, 0, 0, 1, 2])
-    assert mean_over_owners(sent, numbers, 4).flatten().tolist() == [3.0, 6.0, 3.0, 0.0]
 
 
 @pytest.mark.parametrize("candidates", ["new", "all"])

@@ -12,7 +12,7 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.ops import augment
-from atoll.ops.augment import augmented, best_links, with_links
+from atoll.ops.augment import augmented, best_links, mean_over_owners, with_links
 from atoll.tree import Ragged
 from small_federations import community_parties, path_graph
 
@@ -64,6 +64,13 @@ def test_blocks_change_nothing(monkeypatch):
             free = [j for j in range(60) if j != row and graph.adjacency[row, j] == 0]
             best = sorted(free, key=lambda j: -scores[at, j])[:count]
             assert [b for a, b in whole.tolist() if a == row] == best
+
+
+def test_an_anchor_is_embedded_as_the_mean_over_its_owners():
+    """Anchor 0 at three clients, anchor 1 at two, anchor 2 at one that answered."""
+    sent = torch.tensor([[1.0], [5.0], [2.0], [6.0], [7.0], [3.0]])
+    numbers = torch.tensor([0, 1, 0, 0, 1, 2])
+    assert mean_over_owners(sent, numbers, 4).flatten().tolist() == [3.0, 6.0, 3.0, 0.0]
 
 
 def test_added_links_go_both_ways_and_stand_once():

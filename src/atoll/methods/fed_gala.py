@@ -12,8 +12,9 @@ from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods
 from atoll.models.base import nll
-from atoll.ops.augment import augmented, best_links
-from atoll.ops.links import link_loss, linked_pairs, positive_links, sample_negatives
+from atoll.ops.augment import augmented, best_links, mean_over_owners
+from atoll.ops.convergence import chosen, entered, not_begun, training
+from atoll.ops.links import link_loss, positive_links, sample_negatives
 from atoll.ops.optimize import descend
 from atoll.ops.proximal import adapted, first_pull
 from atoll.rng import CohortRng
@@ -125,22 +126,21 @@ class FedGala(GlobalModel):
 
     def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
         nothing = Ragged(torch.zeros((0, 2), dtype=torch.int64), (0,) * cohort.k)
-        return self.new_client(cohort, rng) | {
-            "training/phase": torch.zeros(cohort.k, dtype=torch.int64),
-            "training/active": torch.ones(cohort.k, dtype=torch.bool),
-            "training/loss": torch.full((cohort.k,), torch.inf, dtype=torch.float64),
-            "edges/added": nothing,
-        }
+        return (
+            self.new_client(cohort, rng)
+            | prefixed("training", not_begun(cohort.k))
+            | {"edges/added": nothing}
+        )
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
         phase = int(under(state, "phase")["now"])
         if phase == _DONE:
             return state
-        state, training = self._train_all(fed, state)
-        if phase == _COMBINED and (not training or r == self.combined_rounds):
+        state, going_on = self._train_all(fed, state)
+        if phase == _COMBINED and (not going_on or r == self.combined_rounds):
             embedding = self._augment_all(fed, state)
-            return self._entered(state, _TASK) | {"anchor/embedding": embedding}
-        return state if training else self._entered(state, _DONE)
+            return self._in_phase(_TASK, state) | {"anchor/embedding": embedding}
+        return state if going_on else self._in_phase(_DONE, state)
 
     def _train_all(self, fed: Federation, state: Tree) -> tuple[Tree, bool]:
         """One round of phase 1 or 3, and whether any client still trains."""
@@ -166,7 +166,7 @@ class FedGala(GlobalModel):
         state = state | self.averaged(fed, total, fed.clients) | prefixed("prox", pull) | counted
         return state, bool(found["training"] > 0)
 
-    def _entered(self, state: Tree, phase: int) -> Tree:
+    def _in_phase(self, phase: int, state: Tree) -> Tree:
         forgotten = first_pull(float(under(state, "prox")["mu"]))
         return state | prefixed("prox", forgotten) | {"phase/now": torch.tensor(phase)}
 
@@ -176,13 +176,13 @@ class FedGala(GlobalModel):
     ) -> tuple[Tree, Reply]:
         """ClientUpdate (Algorithm 5) of the clients that have not converged yet."""
         phase = under(shared, "phase")["now"]
-        active, last_K = _of_this_phase(under(state, "training"), phase)
+        active, last_K = entered(under(state, "training"), phase)
         params_K, optimizer_K = under(state, "model"), under(state, "optimizer")
         loss_K = last_K
         if bool(active.any()):
             graphs = augmented(cohort, _added(state))
             received = spread(under(shared, "model"), cohort.k)
-            params_K = _chosen(active, received, params_K)
+            params_K = chosen(active, received, params_K)
             mu = float(under(shared, "prox")["mu"])
             combined = int(phase) == _COMBINED
 
@@ -204,11 +204,7 @@ class FedGala(GlobalModel):
             threshold = self.alpha if combined else self.task_alpha
             active = active & ((loss_K - last_K).abs() >= threshold)
         state = state | prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
-        state |= {
-            "training/phase": phase.expand(cohort.k).clone(),
-            "training/active": active,
-            "training/loss": loss_K,
-        }
+        state |= prefixed("training", training(phase, active, loss_K))
         body: Tree = prefixed("model", params_K) | {"metric/training": active.double()}
         if self.adaptive:
             body["metric/loss"] = loss_K
@@ -231,10 +227,12 @@ class FedGala(GlobalModel):
             return class_K
         coins = pairs or rng
         assert coins is not None
-        link_K = link_loss(z, positive_links(cohort), sample_negatives(cohort, coins), cohort)
+        positives, negatives = positive_links(cohort), sample_negatives(cohort, coins)
+        link_K = link_loss(z, positives, negatives, cohort)
         if self.link_mean == "nodes":
-            pairs_a_node = [2 * linked_pairs(g).shape[1] / g.nodes for g in cohort.graphs]
-            link_K = link_K * torch.tensor(pairs_a_node, dtype=link_K.dtype)
+            client = cohort.batch[torch.cat([positives[0], negatives[0]])]
+            pairs_K = torch.bincount(client, minlength=cohort.k)
+            link_K = link_K * pairs_K / torch.tensor(cohort.sizes)
         return self.link_weight * link_K + (1 - self.link_weight) * class_K
 
     def _steady_loss(
@@ -249,7 +247,8 @@ class FedGala(GlobalModel):
 
     def _augment_all(self, fed: Federation, state: Tree) -> Tensor:
         """Phase 2. Returns the anchors' global embeddings ``[anchors, classes]``."""
-        embedding = under({"anchor/embedding": state["anchor/embedding"]}, "anchor")["embedding"]
+        embedding = state["anchor/embedding"]
+        assert isinstance(embedding, Tensor)
         if self.augments == "alone":
             fed.ask("augment", expect={})
         if self.augments == "together":
@@ -321,41 +320,6 @@ class FedGala(GlobalModel):
         return Replies(fed.clients, figures, torch.ones(k, dtype=torch.float64))
 
 
-@methods.register("fed-gala-p")
-@dataclass(frozen=True, kw_only=True)
-class FedGalaP(FedGala):
-    """Fed-GALA with FedProx's proximal term, whose mu follows the loss (Fed-GALAp)."""
-
-    mu: float = 1.0
-    adaptive: bool = True
-
-
-@methods.register("max-augment")
-@dataclass(frozen=True, kw_only=True)
-class MaxAugment(FedGala):
-    """Fed-GALA whose clients link their anchors by their own embeddings (Experiment 3).
-
-    A client knows which of its nodes are anchors; the server does not, and no embedding leaves.
-    """
-
-    augments: ClassVar[Literal["together", "alone", "never"]] = "alone"
-
-
-@methods.register("no-augment")
-@dataclass(frozen=True, kw_only=True)
-class NoAugment(FedGala):
-    """Fed-GALA without phase 2: links are learnt from, none are added (Experiment 3)."""
-
-    needs_anchors: ClassVar[bool] = False
-    augments: ClassVar[Literal["together", "alone", "never"]] = "never"
-
-
-def mean_over_owners(sent: Tensor, numbers: Tensor, count: int) -> Tensor:
-    """``Z_i^G = sum_k Z_i^k / |K_i|`` (eq. 3.3): ``[rows, d] -> [count, d]`` by anchor number."""
-    total = sent.new_zeros(count, sent.shape[1]).index_add(0, numbers, sent)
-    return total / torch.bincount(numbers, minlength=count).clamp(min=1)[:, None]
-
-
 def _fitting(fed: Federation, replies: Replies, numbers: object) -> tuple[Replies, Tensor]:
     """The replies with one embedding for each of the client's anchors, and the anchors' numbers."""
     assert isinstance(numbers, Ragged)
@@ -370,21 +334,6 @@ def _fitting(fed: Federation, replies: Replies, numbers: object) -> tuple[Replie
         raise NoReplies(f"no client's anchors could be read in round {fed.round}.")
     replies = replies.without(bad) if bad else replies
     return replies, torch.cat([own[client] for client in replies.clients])
-
-
-def _of_this_phase(training: Params, phase: Tensor) -> tuple[Tensor, Tensor]:
-    """Who still trains, and the losses to compare with; a new phase starts both afresh."""
-    new = training["phase"] != phase
-    last_K = torch.where(new, torch.inf, training["loss"])
-    return training["active"] | new, last_K
-
-
-def _chosen(active: Tensor, received_K: Params, own_K: Params) -> Params:
-    """What was received where a client trains, its own model where it has converged."""
-    if bool(active.all()):
-        return {name: p.clone() for name, p in received_K.items()}
-    shape = {name: (-1,) + (1,) * (p.dim() - 1) for name, p in own_K.items()}
-    return {n: torch.where(active.view(shape[n]), received_K[n], p) for n, p in own_K.items()}
 
 
 def _added(state: Tree) -> Ragged:

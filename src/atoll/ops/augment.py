@@ -1,4 +1,4 @@
-"""Links that a graph lacks and its embeddings suggest."""
+"""Links that a graph lacks and embeddings suggest."""
 
 from __future__ import annotations
 
@@ -59,6 +59,12 @@ def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         return best, node
     best, node = scores.topk(count, dim=1)
     return best, node
+
+
+def mean_over_owners(sent: Tensor, numbers: Tensor, count: int) -> Tensor:
+    """``Z_i^G = sum_k Z_i^k / |K_i|`` (eq. 3.3): ``[rows, d] -> [count, d]`` by anchor number."""
+    total = sent.new_zeros(count, sent.shape[1]).index_add(0, numbers, sent)
+    return total / torch.bincount(numbers, minlength=count).clamp(min=1)[:, None]
 
 
 def with_links(graph: Graph, links: np.ndarray) -> Graph:
