@@ -49,10 +49,14 @@ class Model(ABC):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
-        rows = cohort.rows("train")
-        logits = self.apply(params_K, cohort, rng)[rows]
-        losses = cross_entropy(logits, cohort.y[rows], reduction="none")
-        return segment_mean(losses, cohort.batch[rows], cohort.k)
+        return nll(self.apply(params_K, cohort, rng), cohort)
+
+
+def nll(logits: Tensor, cohort: Cohort) -> Tensor:
+    """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
+    rows = cohort.rows("train")
+    losses = cross_entropy(logits[rows], cohort.y[rows], reduction="none")
+    return segment_mean(losses, cohort.batch[rows], cohort.k)
 
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
