@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -45,6 +45,7 @@ class EmbeddingAlignment(Method):
     among their 1, 5 and 10 nearest neighbours once they are moved into the other space.
     """
 
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
     needs_anchors: ClassVar[bool] = True
 
     exchange: bool = True
@@ -117,7 +118,17 @@ class EmbeddingAlignment(Method):
 
     def conclude(self, fed: Federation, state: Tree) -> Replies | None:
         score = torch.zeros((), dtype=torch.float64)
-        return fed.ask("judge", expect={f"metric/{name}": score for name in CLASSIFIERS})
+        replies = fed.ask("judge", expect={f"metric/{name}": score for name in CLASSIFIERS})
+        precision = state["alignment/precision"]
+        assert isinstance(precision, Tensor)
+        if not len(precision):
+            return replies
+        count = len(replies.clients)
+        last = {
+            f"metric/precision_{k}": p.expand(count)
+            for k, p in zip(NEIGHBOURS, precision[-1], strict=True)
+        }
+        return replace(replies, body=replies.body | last)
 
     @client_step
     def judge(
@@ -125,11 +136,11 @@ class EmbeddingAlignment(Method):
     ) -> tuple[Tree, Reply]:
         """Cross-validate the classifiers on each client's own nodes; only scores leave."""
         blocks = torch.split(self.embeddings(cohort, state), list(cohort.sizes))
-        body = {f"metric/{name}": torch.zeros(cohort.k, dtype=torch.float64) for name in CLASSIFIERS}
+        body = {
+            f"metric/{name}": torch.zeros(cohort.k, dtype=torch.float64) for name in CLASSIFIERS
+        }
         for k, (graph, h) in enumerate(zip(cohort.graphs, blocks, strict=True)):
-            nodes = np.flatnonzero(
-                graph.y >= 0 if self.judged == "all" else graph.val | graph.test
-            )
+            nodes = np.flatnonzero(graph.y >= 0 if self.judged == "all" else graph.val | graph.test)
             seed = int(rng.streams[k].integers(2**31))
             for name in CLASSIFIERS:
                 body[f"metric/{name}"][k] = cross_validated(

@@ -11,11 +11,12 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
-from atoll.methods.base import Info, methods, scores
+from atoll.methods.base import Info, methods
 from atoll.methods.embedding_alignment import EmbeddingAlignment, public_rows, received
 from atoll.ops.downstream import discriminant
 from atoll.ops.skip_gram import random_walks, skip_gram
 from atoll.rng import CohortRng
+from atoll.tasks.nodes import node_scores
 from atoll.tree import Ragged, Tree
 
 
@@ -141,7 +142,7 @@ class PpflDeepWalk(EmbeddingAlignment):
                 torch.split(_vectors(state), list(cohort.sizes)), cohort.graphs, strict=True
             )
         ]
-        return state, Reply(scores(torch.cat(logits), cohort))
+        return state, Reply(node_scores(torch.cat(logits), cohort))
 
 
 def _vectors(state: Tree) -> Tensor:

@@ -36,7 +36,9 @@ def cross_validated(
         warnings.filterwarnings("ignore", module="sklearn")
         parts = StratifiedKFold(min(folds, largest), shuffle=True, random_state=seed)
         for train, test in parts.split(h, y):
-            right += int((_predicted(classifier, h[train], y[train], h[test], seed) == y[test]).sum())
+            right += int(
+                (_predicted(classifier, h[train], y[train], h[test], seed) == y[test]).sum()
+            )
     return right / len(y)
 
 
@@ -72,6 +74,6 @@ def discriminant(h: Tensor, y: Tensor, train: Tensor, classes: int) -> Tensor:
     covariance = rest.T @ rest / max(len(known), 1)
     ridge = _RIDGE * covariance.diagonal().mean().clamp(min=torch.finfo(h.dtype).tiny)
     covariance = covariance + ridge * torch.eye(h.shape[1], dtype=h.dtype)
-    weights = torch.linalg.solve(covariance, mean.T)
+    weights: Tensor = torch.linalg.solve(covariance, mean.T)
     prior = ((count + 1) / (count.sum() + classes)).log()
     return h @ weights - (mean.T * weights).sum(0) / 2 + prior

@@ -35,31 +35,32 @@ def align(
     Algorithm 1, lines 11 to 18). ``numbers[i]`` names the rows of ``embeddings[i] [n_i, d]``: equal
     numbers are the same node. Clients that share nothing do not touch each other.
     """
-    wide = [e.double() for e in embeddings]
-    total = [e.clone() for e in wide]
-    holders = [torch.ones(len(e), 1, dtype=torch.float64) for e in wide]
+    total = [e.double() for e in embeddings]
+    holders = [torch.ones(len(e), 1, dtype=torch.float64) for e in embeddings]
     precisions = []
     for i, j, here, there in pairs(numbers):
-        target, source = wide[i][here], wide[j][there]
-        moved = source @ rotation(source, target)
-        total[i].index_add_(0, here, moved)
+        target, source = embeddings[i][here], embeddings[j][there]
+        moved = source.double() @ rotation(source, target)
+        total[i] = total[i].index_add(0, here, moved)
         holders[i][here] += 1
-        precisions.append([knn_precision(moved, target, k) for k in neighbours])
+        precisions.append([knn_precision(moved, target.double(), k) for k in neighbours])
     means = [(t / n).to(e.dtype) for t, n, e in zip(total, holders, embeddings, strict=True)]
     agreed = torch.tensor(precisions, dtype=torch.float64).view(len(precisions), len(neighbours))
     return Alignment(means, agreed.sum(0) / max(len(precisions), 1))
 
 
 def rotation(source: Tensor, target: Tensor) -> Tensor:
-    """The orthogonal ``W [d, d]`` that makes ``|source W - target|_F`` least.
+    """The orthogonal ``W [d, d]`` that makes ``|source W - target|_F`` least, in float64.
 
     ``W = U V^T`` with ``U S V^T = SVD(source^T target)``: the paper's eq. 4, written there for
     embeddings as columns. Rows are nodes here, ``source, target [n, d]``. Reflections are
-    allowed. With fewer nodes than dimensions W is not unique, but the moved source is: what is
-    left open is what W does to directions in which the source has no extent.
+    allowed. Directions whose singular value is zero to working precision (there are such with
+    fewer nodes than dimensions) could be turned anywhere; W drops them instead, so that the
+    result depends on the embeddings alone.
     """
-    u, _, vt = torch.linalg.svd(source.T @ target)
-    return u @ vt
+    left, strength, right = torch.linalg.svd(source.double().T @ target.double())
+    least = torch.finfo(source.dtype).eps * source.shape[1] * strength.max()
+    return torch.matmul(left * (strength > least), right)
 
 
 def knn_precision(moved: Tensor, target: Tensor, k: int) -> float:
@@ -71,7 +72,7 @@ def knn_precision(moved: Tensor, target: Tensor, k: int) -> float:
     n = len(target)
     size = max(1, _PAIRS_AT_ONCE // max(n, 1))
     hits = 0
-    for rows in torch.arange(n).split(size):
+    for rows in torch.split(torch.arange(n), size):
         distance = torch.cdist(moved[rows], target)
         own = distance[torch.arange(len(rows)), rows]
         hits += int(((distance < own[:, None]).sum(1) < k).sum())
