@@ -72,8 +72,8 @@ def discriminant(h: Tensor, y: Tensor, train: Tensor, classes: int) -> Tensor:
     mean = (member.T @ known + overall) / (count[:, None] + 1)
     rest = known - mean[y[train]]
     covariance = rest.T @ rest / max(len(known), 1)
-    ridge = _RIDGE * covariance.diagonal().mean().clamp(min=torch.finfo(h.dtype).tiny)
-    covariance = covariance + ridge * torch.eye(h.shape[1], dtype=h.dtype)
+    spread = float(covariance.diagonal().mean()) or 1.0
+    covariance = covariance + _RIDGE * spread * torch.eye(h.shape[1], dtype=h.dtype)
     weights: Tensor = torch.linalg.solve(covariance, mean.T)
     prior = ((count + 1) / (count.sum() + classes)).log()
     return h @ weights - (mean.T * weights).sum(0) / 2 + prior
