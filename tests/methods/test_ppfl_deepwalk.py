@@ -190,6 +190,20 @@ def test_the_judgement_at_the_end_is_two_scores_a_client():
     assert concluded["metric/precision_1"].tolist() == [final] * 3
 
 
+def test_every_round_tells_how_well_the_spaces_agree():
+    parties = small_parties(NAME)
+    body = train(make(NAME, watch=True), parties, rounds=2).replies.body
+    assert body["metric/svc"].shape == body["metric/precision_5"].shape == (6, 3)
+    assert (body["metric/svc"] > 0).all()
+    plain = train(make(NAME), parties, rounds=2)
+    assert "metric/svc" not in plain.replies.body
+    agreed = plain.server["alignment/precision"][-1, 1]
+    assert (plain.replies.body["metric/precision_5"] == agreed).all()
+    assert not any(
+        "precision" in n for n in train(make(NAME, exchange=False), parties).replies.body
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("dimensions", 0), ("walks", 0), ("length", 1), ("window", 0), ("negative", 0), ("lr", 0.0)],

@@ -100,17 +100,15 @@ def test_precision_counts_who_finds_itself():
     """On a line: the first two sit on themselves, the third has slipped past the first two."""
     target = torch.tensor([[0.0], [1.0], [5.0]])
     moved = torch.tensor([[0.1], [0.9], [-1.0]])
-    assert knn_precision(moved, target, 1) == pytest.approx(2 / 3)
-    assert knn_precision(moved, target, 2) == pytest.approx(2 / 3)
-    assert knn_precision(moved, target, 3) == 1.0
+    assert knn_precision(moved, target, (1, 2, 3)) == pytest.approx([2 / 3, 2 / 3, 1.0])
 
 
 def test_precision_in_slices_is_the_same(monkeypatch):
     target, moved = gaussian(40, 3), gaussian(40, 3, seed=1)
-    whole = knn_precision(moved, target, 5)
+    whole = knn_precision(moved, target, (5, 10))
     monkeypatch.setattr("atoll.ops.procrustes._PAIRS_AT_ONCE", 120)
-    assert 0 < whole < 1
-    assert knn_precision(moved, target, 5) == whole
+    assert 0 < whole[0] < whole[1] < 1
+    assert knn_precision(moved, target, (5, 10)) == whole
 
 
 def test_pairs_are_ordered_and_name_both_sides_rows():

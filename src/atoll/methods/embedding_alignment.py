@@ -15,7 +15,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method
-from atoll.ops.downstream import CLASSIFIERS, cross_validated
+from atoll.ops.downstream import Classifier, cross_validated
 from atoll.ops.procrustes import align, pairs
 from atoll.rng import CohortRng
 from atoll.tree import Ragged, Tree
@@ -38,7 +38,8 @@ class EmbeddingAlignment(Method):
     ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent.
     ``folds`` and ``judged`` set the final judgement of the embeddings (section 4.2): an MLP and an
     SVC, cross-validated at each client on ``all`` its labelled nodes or on the ``held-out`` ones
-    (validation and test), of which only the two scores leave it.
+    (validation and test), of which only the two scores leave it. ``watch`` has the SVC judge every
+    round (Figures 3 to 6).
 
     The server's state keeps the alignment precision of every round, ``alignment/precision
     [rounds, 3]``: the mean over ordered pairs of the share of public nodes that find themselves
@@ -51,6 +52,7 @@ class EmbeddingAlignment(Method):
     exchange: bool = True
     folds: int = 5
     judged: Literal["all", "held-out"] = "all"
+    watch: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,37 +118,65 @@ class EmbeddingAlignment(Method):
             "alignment/precision": torch.cat([precision, found.precision[None]]),
         }
 
+    def measure(self, fed: Federation, state: Tree) -> Replies:
+        replies = super().measure(fed, state)
+        further = self._agreement(state, replies)
+        if self.watch:
+            watched = fed.ask("judge_svc", to=replies.clients, expect=_blank("svc"))
+            replies = replies.without(set(replies.clients) - set(watched.clients))
+            further = self._agreement(state, replies) | watched.body
+        # These concern no split: they are the same for training, validation and test.
+        splits = replies.body["metric/nodes"]
+        assert isinstance(splits, Tensor)
+        body: Tree = {
+            n: v[:, None].expand_as(splits) for n, v in further.items() if isinstance(v, Tensor)
+        }
+        return replace(replies, body=replies.body | body)
+
     def conclude(self, fed: Federation, state: Tree) -> Replies | None:
-        score = torch.zeros((), dtype=torch.float64)
-        replies = fed.ask("judge", expect={f"metric/{name}": score for name in CLASSIFIERS})
+        replies = fed.ask("judge_svc", expect=_blank("svc"))
+        mlp = fed.ask("judge_mlp", to=replies.clients, expect=_blank("mlp"))
+        replies = replies.without(set(replies.clients) - set(mlp.clients))
+        return replace(replies, body=replies.body | mlp.body | self._agreement(state, replies))
+
+    def _agreement(self, state: Tree, replies: Replies) -> Tree:
+        """The last round's alignment precision, the same for each client that replied."""
         precision = state["alignment/precision"]
         assert isinstance(precision, Tensor)
-        if not len(precision):
-            return replies
         count = len(replies.clients)
-        last = {
-            f"metric/precision_{k}": p.expand(count)
-            for k, p in zip(NEIGHBOURS, precision[-1], strict=True)
+        return {
+            f"metric/precision_{k}": column[-1].expand(count)
+            for k, column in zip(NEIGHBOURS, precision.T, strict=True)
+            if len(column)
         }
-        return replace(replies, body=replies.body | last)
 
     @client_step
-    def judge(
+    def judge_svc(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        """Cross-validate the classifiers on each client's own nodes; only scores leave."""
+        return state, self._judged("svc", cohort, state, rng)
+
+    @client_step
+    def judge_mlp(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        return state, self._judged("mlp", cohort, state, rng)
+
+    def _judged(self, classifier: Classifier, cohort: Cohort, state: Tree, rng: CohortRng) -> Reply:
+        """Cross-validate a classifier on each client's own nodes; only the score leaves."""
         blocks = torch.split(self.embeddings(cohort, state), list(cohort.sizes))
-        body = {
-            f"metric/{name}": torch.zeros(cohort.k, dtype=torch.float64) for name in CLASSIFIERS
-        }
-        for k, (graph, h) in enumerate(zip(cohort.graphs, blocks, strict=True)):
-            nodes = np.flatnonzero(graph.y >= 0 if self.judged == "all" else graph.val | graph.test)
-            seed = int(rng.streams[k].integers(2**31))
-            for name in CLASSIFIERS:
-                body[f"metric/{name}"][k] = cross_validated(
-                    name, h[nodes].numpy(), graph.y[nodes], self.folds, seed
-                )
-        return state, Reply(dict(body))
+        found = []
+        for graph, h, stream in zip(cohort.graphs, blocks, rng.streams, strict=True):
+            chosen = graph.y >= 0 if self.judged == "all" else graph.val | graph.test
+            seed = int(stream.integers(2**31))
+            vectors = h.numpy()[chosen]
+            found.append(cross_validated(classifier, vectors, graph.y[chosen], self.folds, seed))
+        return Reply({f"metric/{classifier}": torch.tensor(found, dtype=torch.float64)})
+
+
+def _blank(classifier: Classifier) -> Tree:
+    """The shape of one client's score."""
+    return {f"metric/{classifier}": torch.zeros((), dtype=torch.float64)}
 
 
 def public_rows(h: Tensor, cohort: Cohort) -> Ragged:

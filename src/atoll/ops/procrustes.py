@@ -43,7 +43,7 @@ def align(
         moved = source.double() @ rotation(source, target)
         total[i] = total[i].index_add(0, here, moved)
         holders[i][here] += 1
-        precisions.append([knn_precision(moved, target.double(), k) for k in neighbours])
+        precisions.append(knn_precision(moved, target.double(), neighbours) if neighbours else [])
     means = [(t / n).to(e.dtype) for t, n, e in zip(total, holders, embeddings, strict=True)]
     agreed = torch.tensor(precisions, dtype=torch.float64).view(len(precisions), len(neighbours))
     return Alignment(means, agreed.sum(0) / max(len(precisions), 1))
@@ -63,20 +63,21 @@ def rotation(source: Tensor, target: Tensor) -> Tensor:
     return torch.matmul(left * (strength > least), right)
 
 
-def knn_precision(moved: Tensor, target: Tensor, k: int) -> float:
+def knn_precision(moved: Tensor, target: Tensor, neighbours: Sequence[int]) -> list[float]:
     """The share of nodes whose own target is among the k targets nearest to where they moved.
 
-    Euclidean distance, which is what the rotation minimises; ``[n, d]`` each, row for row the
-    same node.
+    For each k in ``neighbours``; Euclidean distance, which is what the rotation minimises.
+    ``moved, target [n, d]`` are row for row the same node.
     """
     n = len(target)
     size = max(1, _PAIRS_AT_ONCE // max(n, 1))
-    hits = 0
+    hits = [0] * len(neighbours)
     for rows in torch.split(torch.arange(n), size):
         distance = torch.cdist(moved[rows], target)
         own = distance[torch.arange(len(rows)), rows]
-        hits += int(((distance < own[:, None]).sum(1) < k).sum())
-    return hits / n
+        nearer = (distance < own[:, None]).sum(1)
+        hits = [h + int((nearer < k).sum()) for h, k in zip(hits, neighbours, strict=True)]
+    return [h / n for h in hits]
 
 
 def pairs(numbers: Sequence[np.ndarray]) -> list[tuple[int, int, Tensor, Tensor]]:
