@@ -45,6 +45,13 @@ class Model(ABC):
         """
         return self.apply(params_K, cohort)
 
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The output of the layer before the last ``[N, d]``, in evaluation.
+
+        By default what :meth:`embed` gives.
+        """
+        return self.embed(params_K, cohort)
+
     def nll(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
