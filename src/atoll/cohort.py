@@ -49,7 +49,7 @@ class Cohort:
         self._packed: dict[str, Sparse | Tensor] = {}
         # What depends on splits as well.
         self._rows: dict[str, Tensor] = {}
-        self._near: dict[tuple[str, ...], Cohort] = {}
+        self._derived: dict[str, Cohort] = {}
 
     def take(self, positions: Sequence[int]) -> Cohort:
         graphs = [self.graphs[p] for p in positions]
@@ -63,6 +63,12 @@ class Cohort:
         other = self.with_graphs(graphs)
         other._packed = self._packed
         return other
+
+    def derived(self, key: str, build: Callable[[], Cohort]) -> Cohort:
+        """A cohort made of this one and nothing else is made once."""
+        if key not in self._derived:
+            self._derived[key] = build()
+        return self._derived[key]
 
     @cached_property
     def one_graph(self) -> bool:
@@ -82,12 +88,15 @@ class Cohort:
         looks ``reach`` hops beyond the propagated features computes the same for the nodes of the
         splits. None is a reach that is not known: everything.
         """
-        key = (str(reach), *splits)
-        if reach is not None and key not in self._near:
+        if reach is None:
+            return self
+
+        def restrict() -> Cohort:
             nodes_K = [_ball(g, reach, splits) for g in self.graphs]
             few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
-            self._near[key] = Near(self, nodes_K) if few else self
-        return self if reach is None else self._near[key]
+            return Near(self, nodes_K) if few else self
+
+        return self.derived(f"{reach} hops of {splits}", restrict)
 
     @cached_property
     def batch(self) -> Tensor:

@@ -1,5 +1,6 @@
 """What methods share that learn on some classes and are tested on new ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -69,7 +70,17 @@ class NewDomain(GlobalModel):
 
     def old_tasks(self, cohort: Cohort) -> Cohort:
         """The clients' tasks in training: support nodes train, query nodes validate."""
-        return cohort.relabelled([old_task(g, self.new_classes) for g in cohort.graphs])
+        return self._tasks(cohort, old_task)
+
+    def new_tasks(self, cohort: Cohort) -> Cohort:
+        """The clients' tasks in testing."""
+        return self._tasks(cohort, new_task)
+
+    def _tasks(self, cohort: Cohort, task: Callable[[Graph, int], Graph]) -> Cohort:
+        return cohort.derived(
+            f"{task.__name__} {self.new_classes}",
+            lambda: cohort.relabelled([task(g, self.new_classes) for g in cohort.graphs]),
+        )
 
     def measure(self, fed: Federation, state: Tree) -> Replies:
         return fed.ask("evaluate", shared=state, expect=self.task.blank_scores())
@@ -81,19 +92,18 @@ class NewDomain(GlobalModel):
         start = self.transferred(under(shared, "model"), cohort, rng.seed)
         columns = self._adapted_scores(start, self.old_tasks(cohort))
         if self.new_classes:
-            new_tasks = [new_task(g, self.new_classes) for g in cohort.graphs]
-            new = self._adapted_scores(start, cohort.relabelled(new_tasks))
+            new = self._adapted_scores(start, self.new_tasks(cohort))
             # Training and validation scores of the old task, the test score of the new one.
             columns = {n: torch.cat([c[:, :2], new[n][:, 2:]], dim=1) for n, c in columns.items()}
         return state, Reply(prefixed("metric", columns))
 
     def _adapted_scores(self, start: Params, task: Cohort) -> Params:
         """Scores of each client's model once it is adapted to its training nodes."""
-        task = task.near(self.model.reach, "train", "val", "test")
         params_K = adapted(
             spread(start, task.k), lambda p: self.loss(p, task), self.alpha, self.adapt_steps
         )
-        return under(self.scores(params_K, task), "metric")
+        scored = task.near(self.model.reach, "train", "val", "test")
+        return under(self.scores(params_K, scored), "metric")
 
 
 def old_task(graph: Graph, new_classes: int) -> Graph:

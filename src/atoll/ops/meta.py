@@ -79,10 +79,14 @@ def meta_gradient(
 
 
 def on_queries(cohort: Cohort) -> Cohort:
-    """The cohort with query nodes to train on."""
-    return cohort.relabelled(
-        [g.relabelled(y=g.y, train=g.val, val=g.train, name=g.name) for g in cohort.graphs]
-    )
+    """The cohort with query nodes (those that validate) to train on."""
+
+    def exchange() -> Cohort:
+        return cohort.relabelled(
+            [g.relabelled(y=g.y, train=g.val, val=g.train, name=g.name) for g in cohort.graphs]
+        )
+
+    return cohort.derived("on queries", exchange)
 
 
 def has_nodes(cohort: Cohort) -> Tensor:
