@@ -54,6 +54,27 @@ def test_tasks_number_a_clients_own_classes_and_the_new_ones():
     assert old_task(graph, 0) is graph
 
 
+def test_drawn_numbers_are_the_clients_own_and_new_classes_keep_their_order():
+    parties = domain_parties(clients=12)
+    cohort = Cohort(parties)
+    method = make("graphfl-domain", new_classes=2)
+    drawn = method.old_tasks(cohort, 0)
+    turned = 0
+    for graph, task in zip(parties, drawn.graphs, strict=True):
+        in_order = old_task(graph, 2)
+        assert (in_order.y[graph.test] == task.y[graph.test]).all()
+        same = (in_order.y[task.train] == task.y[task.train]).all()
+        assert same or (in_order.y[task.train] == 1 - task.y[task.train]).all()
+        turned += not same
+    assert 0 < turned < 12
+    alone = method.old_tasks(cohort.take([5]), 0)
+    assert (alone.graphs[0].y == drawn.graphs[5].y).all()
+    in_order = make("graphfl-domain", new_classes=2, numbering="sorted").old_tasks(cohort, 0)
+    assert all(
+        (a.y == old_task(g, 2).y).all() for a, g in zip(in_order.graphs, parties, strict=True)
+    )
+
+
 def test_a_client_with_too_many_classes_is_told_so():
     with pytest.raises(AtollError, match="trains on 3 classes besides the new ones"):
         old_task(community_parties((20,), classes=4)[0], 1)
@@ -107,8 +128,11 @@ def test_scores_are_those_of_the_adapted_model(name):
     outcome = train(method, parties, rounds=1)
     model = {n: p.expand(6, *p.shape).clone() for n, p in under(outcome.server, "model").items()}
     columns = []
-    for task, splits in ((old_task, ("train", "val")), (new_task, ("test",))):
-        cohort = Cohort([task(g, 2) for g in parties], dtype=torch.float64)
+    whole = Cohort(parties, dtype=torch.float64)
+    for cohort, splits in (
+        (method.old_tasks(whole, 0), ("train", "val")),
+        (method.new_tasks(whole), ("test",)),
+    ):
         near = adapted(model, lambda p, c=cohort: SGC().nll(p, c), ALPHA, 4)
         right = (SGC().apply(near, cohort).argmax(1) == cohort.y).double()
         for split in splits:

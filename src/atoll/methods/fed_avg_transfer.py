@@ -55,7 +55,8 @@ class FedAvgTransfer(NewDomain):
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        task = self.old_tasks(cohort) if self.head == "kept" else self._old_classes(cohort)
+        kept = self.head == "kept"
+        task = self.old_tasks(cohort, rng.seed) if kept else self._old_classes(cohort)
         params_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
         fitted = self.fit(params_K, task, state, rng)
         return fitted.state, Reply(prefixed("model", fitted.params_K), weight=task.labelled)

@@ -46,7 +46,7 @@ class GraphFLDomain(NewDomain):
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        support = self.old_tasks(cohort)
+        support = self.old_tasks(cohort, rng.seed)
         query = on_queries(support)
         theta_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
         optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}

@@ -1,6 +1,5 @@
 """What methods share that learn on some classes and are tested on new ones."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -13,7 +12,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.graph import Graph
 from atoll.methods.base import GlobalModel, Info, initial_model
 from atoll.ops.meta import adapted
-from atoll.rng import CohortRng
+from atoll.rng import CohortRng, stream
 from atoll.tree import Params, Tree, prefixed, spread, under
 
 
@@ -21,11 +20,17 @@ from atoll.tree import Params, Tree, prefixed, spread, under
 class NewDomain(GlobalModel):
     """A global model that a few labelled nodes adapt to a task (GraphFL, Section 5.1.3).
 
-    With ``new_classes = K0`` above 0, the last K0 classes are new. The classifier tells K0 classes
-    apart, and what they are differs from client to client and from training to testing: a client's
-    own classes among the old ones are numbered 0 to K0 - 1 in their order, and so are the new ones
-    (partition ``label-domains``). Nodes of new classes are not trained on. With ``new_classes = 0``
-    there is one task, all classes.
+    With ``new_classes = K0`` above 0 the last K0 classes are new (partition ``label-domains``). The
+    classifier tells K0 classes apart, and what they are differs from client to client and from
+    training to testing: a client's own classes among the old ones are numbered 0 to K0 - 1, and so
+    are the new ones. Nodes of new classes are not trained on. With ``new_classes = 0`` there is one
+    task, all classes.
+
+    ``numbering``: the paper draws each client's classes at random and does not say how they are
+    numbered. ``drawn``, the default, numbers them in random order, by each client's own coins:
+    which output is which class can then be learnt from support nodes only. ``sorted`` numbers them
+    in the order of the graph's classes: a low class has a low number everywhere, which a model can
+    learn by heart instead, and does, to the harm of new classes.
 
     To be scored, each client adapts the global model by ``adapt_steps`` steps of gradient descent
     at rate ``alpha``, without dropout: on its support nodes for its training and validation scores,
@@ -37,6 +42,7 @@ class NewDomain(GlobalModel):
     new_classes: int = 0
     alpha: float = 0.5
     adapt_steps: int = 15
+    numbering: Literal["drawn", "sorted"] = "drawn"
     evaluates: Literal["global"] = "global"
 
     def __post_init__(self) -> None:
@@ -68,19 +74,29 @@ class NewDomain(GlobalModel):
         """What is adapted to a task, made of the model that was trained."""
         return params
 
-    def old_tasks(self, cohort: Cohort) -> Cohort:
+    def old_tasks(self, cohort: Cohort, seed: int) -> Cohort:
         """The clients' tasks in training: support nodes train, query nodes validate."""
-        return self._tasks(cohort, old_task)
+
+        def numbered() -> Cohort:
+            return cohort.relabelled(
+                [
+                    old_task(graph, self.new_classes, self._coins(seed, client))
+                    for client, graph in zip(cohort.clients, cohort.graphs, strict=True)
+                ]
+            )
+
+        return cohort.derived(f"old tasks {self.new_classes} {self.numbering} {seed}", numbered)
 
     def new_tasks(self, cohort: Cohort) -> Cohort:
         """The clients' tasks in testing."""
-        return self._tasks(cohort, new_task)
 
-    def _tasks(self, cohort: Cohort, task: Callable[[Graph, int], Graph]) -> Cohort:
-        return cohort.derived(
-            f"{task.__name__} {self.new_classes}",
-            lambda: cohort.relabelled([task(g, self.new_classes) for g in cohort.graphs]),
-        )
+        def numbered() -> Cohort:
+            return cohort.relabelled([new_task(g, self.new_classes) for g in cohort.graphs])
+
+        return cohort.derived(f"new tasks {self.new_classes}", numbered)
+
+    def _coins(self, seed: int, client: int) -> np.random.Generator | None:
+        return stream(seed, client, "classes") if self.numbering == "drawn" else None
 
     def measure(self, fed: Federation, state: Tree) -> Replies:
         return fed.ask("evaluate", shared=state, expect=self.task.blank_scores())
@@ -90,7 +106,7 @@ class NewDomain(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         start = self.transferred(under(shared, "model"), cohort, rng.seed)
-        columns = self._adapted_scores(start, self.old_tasks(cohort))
+        columns = self._adapted_scores(start, self.old_tasks(cohort, rng.seed))
         if self.new_classes:
             new = self._adapted_scores(start, self.new_tasks(cohort))
             # Training and validation scores of the old task, the test score of the new one.
@@ -106,21 +122,23 @@ class NewDomain(GlobalModel):
         return under(self.scores(params_K, scored), "metric")
 
 
-def old_task(graph: Graph, new_classes: int) -> Graph:
-    """A client's task in training: its own old classes, numbered from 0."""
+def old_task(graph: Graph, new_classes: int, coins: np.random.Generator | None = None) -> Graph:
+    """A client's task in training: its own old classes, numbered from 0 in order or by coins."""
     if not new_classes:
         return graph
-    y, new = _task_labels(graph, new_classes)
+    y, new = _task_labels(graph, new_classes, coins)
     return graph.relabelled(y=y, train=graph.train & ~new, val=graph.val & ~new, name=graph.name)
 
 
 def new_task(graph: Graph, new_classes: int) -> Graph:
     """A client's task in testing: the new classes, numbered from 0."""
-    y, new = _task_labels(graph, new_classes)
+    y, new = _task_labels(graph, new_classes, None)
     return graph.relabelled(y=y, train=graph.train & new, val=graph.val & new, name=graph.name)
 
 
-def _task_labels(graph: Graph, new_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def _task_labels(
+    graph: Graph, new_classes: int, coins: np.random.Generator | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Each node's number in its task, old or new, and which nodes are new."""
     first_new = graph.classes - new_classes
     new = graph.y >= first_new
@@ -130,6 +148,8 @@ def _task_labels(graph: Graph, new_classes: int) -> tuple[np.ndarray, np.ndarray
             f"{graph.name} trains on {len(classes)} classes besides the new ones, but "
             f"method.new_classes is {new_classes}; use the partition 'label-domains' with as many."
         )
+    if coins is not None:
+        classes = coins.permutation(classes)
     number = np.full(graph.classes + 1, -1)  # the last one is for unknown labels
     number[classes] = np.arange(len(classes))
     number[first_new : graph.classes] = np.arange(new_classes)
