@@ -166,6 +166,8 @@ def _plain(part: Any) -> dict[str, Any]:
         value = getattr(part, f.name)
         if f.name in ("task", "model", "optimizer"):
             continue
+        if isinstance(value, Method):
+            value = _plain(value)
         values[f.name] = address(value) if callable(value) else value
     return values
 
@@ -207,6 +209,8 @@ def _checked(where: str, value: Any, hint: Any) -> Any:
         if not isinstance(value, list | tuple):
             raise _wrong(where, value, hint)
         return tuple(_checked(where, v, get_args(hint)[0]) for v in value)
+    if hint is Method and isinstance(value, str | Mapping):
+        return _inner_method(where, value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is Any or (isinstance(hint, type) and _exactly(value, hint)):
@@ -214,6 +218,17 @@ def _checked(where: str, value: Any, hint: Any) -> Any:
     if not isinstance(hint, type) and callable(value):
         return value
     raise _wrong(where, value, hint)
+
+
+def _inner_method(where: str, value: str | Mapping[str, Any]) -> Method:
+    """A method within a method: its name, or a table of its name and options."""
+    options = {"name": value} if isinstance(value, str) else dict(value)
+    if "name" not in options:
+        raise AtollError(
+            f"{where} does not say which method; give it a name, as in {{ name = ... }}."
+        )
+    cls = methods[_text(where, options.pop("name"))]
+    return build(cls, where, options)
 
 
 def _exactly(value: Any, hint: type) -> bool:

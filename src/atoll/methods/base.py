@@ -108,7 +108,9 @@ class Method:
     ) -> tuple[Tree, Reply]:
         """Score the model sent along, or else the client's own."""
         sent = under(shared, "model")
-        params_K = spread(sent, cohort.k) if sent else under(state, "model")
+        # One model on one graph is one pass, whoever holds it.
+        copies = 1 if cohort.one_graph else cohort.k
+        params_K = spread(sent, copies) if sent else under(state, "model")
         return state, Reply(self.scores(params_K, cohort))
 
     def loss(
