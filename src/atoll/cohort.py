@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from atoll.graph import Features, Graph, dense
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
 from atoll.tree import Ragged
+
+T = TypeVar("T")
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
@@ -44,6 +47,7 @@ class Cohort:
         self.features = self.graphs[0].features
         self.classes = self.graphs[0].classes
         self._packed: dict[str, Sparse | Tensor] = {}
+        self._derived: dict[str, object] = {}
 
     def take(self, positions: Sequence[int]) -> Cohort:
         graphs = [self.graphs[p] for p in positions]
@@ -51,6 +55,12 @@ class Cohort:
 
     def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
         return Cohort(graphs, self.clients, self.dtype)
+
+    def cached(self, key: str, build: Callable[[], T]) -> T:
+        """What is derived from the graphs, which never change, is computed once."""
+        if key not in self._derived:
+            self._derived[key] = build()
+        return self._derived[key]  # type: ignore[return-value]
 
     @cached_property
     def batch(self) -> Tensor:
