@@ -1,7 +1,7 @@
 """Federated averaging of MLPs, trained in batches."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -26,6 +26,8 @@ class FedMLP(GlobalModel):
     I = ``epochs`` updates of the average on ``batch`` of their points, drawn anew for each update
     (0: all of them); the server takes the mean, every client counting the same.
     """
+
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
 
     model: Model = field(default_factory=lambda: MLP(hidden=64, dropout=0.0, bias=False))
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))

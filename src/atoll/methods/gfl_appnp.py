@@ -7,24 +7,19 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError
+from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
-from atoll.methods.base import Info, Method, blank_scores, initial_model, methods, scores
+from atoll.methods.base import Info, Method, initial_model, methods
 from atoll.models.base import Model
 from atoll.models.mlp import MLP
-from atoll.ops.batches import batch_weights, training_points, weighted_loss
-from atoll.ops.encoder import (
-    encode,
-    full_jacobian,
-    mean_of_points,
-    mix_moments,
-    moments,
-    zero_with_gradient,
-)
-from atoll.ops.optimize import SGD, Optimizer, descend
+from atoll.ops.batches import batch_weights, training_points
+from atoll.ops.compensated import Full, Jacobian, Structured, descend_compensated, training_block
+from atoll.ops.encoder import encode, mean_of_points, misfits, mix_moments, moments
+from atoll.ops.optimize import SGD, Optimizer
 from atoll.ops.personalised import Weights, personalised_propagation
 from atoll.rng import CohortRng
-from atoll.tree import Params, Ragged, Tree, prefixed, spread, take, under
+from atoll.tasks.nodes import node_scores
+from atoll.tree import Params, Ragged, Tree, prefixed, take, under
 
 
 @methods.register("gfl-appnp")
@@ -68,6 +63,7 @@ class GFLAPPNP(Method):
     ``M_j`` is that point. ``noisy`` is the paper's answer.
     """
 
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
     needs_labels: ClassVar[bool] = False
     needs_network: ClassVar[bool] = True
 
@@ -87,6 +83,11 @@ class GFLAPPNP(Method):
             raise AtollError(
                 "gfl-appnp encodes data points by an MLP without biases and dropout; set "
                 "model.name=mlp, model.bias=false and model.dropout=0."
+            )
+        if self.optimizer != SGD(lr=self.optimizer.lr):
+            raise AtollError(
+                "gfl-appnp updates by plain gradient descent (Algorithm 1); set optimizer.name=sgd "
+                "without momentum and weight decay."
             )
         if self.hops < 1 or not 0 <= self.alpha <= 1:
             raise AtollError(
@@ -108,13 +109,10 @@ class GFLAPPNP(Method):
 
     def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
         """A client keeps what it needs besides the model to predict: ``A~_kk`` and ``C_k``."""
-        context = {
+        return {
             "context/own": torch.ones(cohort.k, dtype=cohort.dtype),
             "context/others": torch.zeros(cohort.k, cohort.classes, dtype=cohort.dtype),
         }
-        model = initial_model(self.model, cohort.features, cohort.classes, cohort.dtype, rng.seed)
-        shapes_K = {name: p.expand(cohort.k, *p.shape) for name, p in model.items()}
-        return context | prefixed("optimizer", self.optimizer.init(shapes_K))
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
         if r == 1:
@@ -136,7 +134,7 @@ class GFLAPPNP(Method):
             "evaluate",
             shared=prefixed("model", under(state, "model")),
             each=_context(state, everybody),
-            expect=blank_scores(),
+            expect=self.task.blank_scores(),
         )
 
     def _exchange(self, fed: Federation, state: Tree) -> Tree:
@@ -144,6 +142,7 @@ class GFLAPPNP(Method):
         model = under(state, "model")
         shared = prefixed("model", model)
         replies = fed.ask("represent", shared=shared, expect=self._one_representation(model))
+        replies = self._fitting(fed, replies, model["lin1.weight"].shape[0])
         place = {client: k for k, client in enumerate(fed.clients)}
         answered = torch.tensor([place[client] for client in replies.clients])
         mixing = under(state, "network")["mixing"].clone().fill_diagonal_(0)[:, answered]
@@ -156,6 +155,18 @@ class GFLAPPNP(Method):
             | prefixed("gradient", self._mixed_jacobians(mixing[trains], body, model))
         )
 
+    def _fitting(self, fed: Federation, replies: Replies, features: int) -> Replies:
+        """The replies whose moments are of features that exist."""
+        if self.compensation != "exact":
+            return replies
+        rows = misfits(*_moments(replies.body), features)
+        bad = {replies.clients[row] for row in rows}
+        for client in sorted(bad):
+            fed.reject("represent", client, "its moments do not fit the features")
+        if len(bad) == len(replies.clients):
+            raise NoReplies(f"no client's representation could be read in round {fed.round}.")
+        return replies.without(bad) if bad else replies
+
     def _mixed_jacobians(self, weights: Tensor, body: Tree, model: Params) -> Params:
         """``grad C_k = sum_{j != k} A~_kj grad h_j`` for each row of weights."""
         if self.compensation == "none":
@@ -163,13 +174,11 @@ class GFLAPPNP(Method):
         if self.compensation == "noisy":
             parts = under(body, "jacobian")
             return {name: torch.tensordot(weights, part, dims=1) for name, part in parts.items()}
-        numbers, rows = body["jacobian/numbers"], body["jacobian/moments"]
-        assert isinstance(numbers, Ragged) and isinstance(rows, Ragged)
         units = body["jacobian/units"]
         assert isinstance(units, Tensor)
         features = model["lin1.weight"].shape[0]
         return {
-            "moments": mix_moments(weights, numbers, rows, features),
+            "moments": mix_moments(weights, *_moments(body), features),
             "units": weights @ units,
         }
 
@@ -188,9 +197,10 @@ class GFLAPPNP(Method):
                 body["jacobian/numbers"], body["jacobian/moments"] = numbers, rows
                 body["jacobian/units"] = units_K
             else:
-                second = model["lin2.weight"]
-                parts = full_jacobian(numbers, rows, units_K, second, cohort.features)
-                body |= prefixed("jacobian", _noisy(*parts, rng))
+                each_its_own = torch.eye(cohort.k, dtype=cohort.dtype)
+                moments_K = mix_moments(each_its_own, numbers, rows, cohort.features)
+                full = Structured(moments_K, units_K, model["lin2.weight"]).in_full()
+                body |= prefixed("jacobian", _noisy(full, rng))
         return state, Reply(body, weight=(cohort.labelled > 0).double())
 
     @client_step
@@ -198,37 +208,25 @@ class GFLAPPNP(Method):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         """I local updates with the compensated gradient."""
-        given = under(shared, "model")
-        points = training_points(cohort)
-        weights = iter(batch_weights(points, self.batch, self.epochs, rng))
-
-        def loss(params_K: Params) -> Tensor:
-            h = self.model.apply(params_K, points)
-            others_K = under(each, "context")["others"]
-            others_K = others_K + self._compensated(params_K, under(each, "gradient"), given)
-            z = _predicted(h, points, under(each, "context")["own"], others_K)
-            return weighted_loss(z, points, next(weights))
-
-        params_K, optimizer_K, _ = descend(
-            spread(given, cohort.k),
-            loss,
-            self.optimizer,
-            under(state, "optimizer") if self.keep_optimizer else {},
-            self.epochs,
+        given, context = under(shared, "model"), under(each, "context")
+        params_K = descend_compensated(
+            given,
+            training_block(cohort),
+            context["own"],
+            context["others"],
+            self._jacobian(under(each, "gradient"), given),
+            batch_weights(training_points(cohort), self.batch, self.epochs, rng),
+            self.optimizer.lr,
         )
-        return state | prefixed("optimizer", optimizer_K), Reply(prefixed("model", params_K))
+        return state, Reply(prefixed("model", params_K))
 
-    def _compensated(self, params_K: Params, gradient: Params, given: Params) -> Tensor:
-        """Zeros ``[K, c]`` through which ``grad C_k`` enters the gradient."""
-        first_K, second_K = params_K["lin1.weight"], params_K["lin2.weight"]
+    def _jacobian(self, gradient: Params, given: Params) -> Jacobian | None:
+        """``grad C_k`` as it was sent."""
         if self.compensation == "none":
-            return second_K.new_zeros(second_K.shape[0], second_K.shape[2])
-        if self.compensation == "exact":
-            told = (gradient["moments"], gradient["units"])
-            return zero_with_gradient(first_K, second_K, *told, given["lin2.weight"])
-        linear_K = torch.einsum("kcfh,kfh->kc", gradient["first"], first_K)
-        linear_K = linear_K + torch.einsum("kchd,khd->kc", gradient["second"], second_K)
-        return linear_K - linear_K.detach()
+            return None
+        if self.compensation == "noisy":
+            return Full(gradient["first"], gradient["second"])
+        return Structured(gradient["moments"], gradient["units"], given["lin2.weight"])
 
     @client_step
     def evaluate(
@@ -238,7 +236,8 @@ class GFLAPPNP(Method):
         context = under(each, "context")
         h = encode(under(shared, "model"), cohort).output
         z = _predicted(h, cohort, context["own"], context["others"])
-        return state | prefixed("context", context), Reply(scores(z, cohort))
+        kept = {name: part.clone() for name, part in context.items()}
+        return state | prefixed("context", kept), Reply(node_scores(z, cohort))
 
     def _one_representation(self, model: Params) -> Tree:
         """What one client's representation looks like."""
@@ -255,6 +254,14 @@ class GFLAPPNP(Method):
         return expect
 
 
+def _moments(body: Tree) -> tuple[Ragged, Ragged]:
+    """Feature numbers and rows of the clients' moments."""
+    numbers, rows = body["jacobian/numbers"], body["jacobian/moments"]
+    assert isinstance(numbers, Ragged)
+    assert isinstance(rows, Ragged)
+    return numbers, rows
+
+
 def _context(state: Tree, clients: list[int]) -> Tree:
     """``A~_kk`` and ``C_k`` of some clients."""
     own = under(state, "network")["mixing"].diagonal()
@@ -267,11 +274,11 @@ def _predicted(h: Tensor, cohort: Cohort, own_K: Tensor, others_K: Tensor) -> Te
     return own_K[cohort.batch, None] * h + others_K[cohort.batch]
 
 
-def _noisy(first_K: Tensor, second_K: Tensor, rng: CohortRng) -> Params:
-    """Both parts of the Jacobian with standard normal noise on every entry, client by client."""
+def _noisy(jacobian: Full, rng: CohortRng) -> Params:
+    """Every entry with a standard normal number added, drawn client by client."""
     for k, stream in enumerate(rng.streams):
-        for part in (first_K[k], second_K[k]):
+        for part in (jacobian.first_K[k], jacobian.second_K[k]):
             dtype = "float64" if part.dtype == torch.float64 else "float32"
             noise = stream.standard_normal(tuple(part.shape), dtype=dtype)  # type: ignore[call-overload]
             part += torch.from_numpy(noise)
-    return {"first": first_K, "second": second_K}
+    return {"first": jacobian.first_K, "second": jacobian.second_K}

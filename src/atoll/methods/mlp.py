@@ -1,6 +1,7 @@
 """An MLP a client, trained alone in batches."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -25,8 +26,11 @@ class LoneMLPs(Alone):
     (0: all of them). Nothing is communicated.
     """
 
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+
     model: Model = field(default_factory=lambda: MLP(hidden=64, dropout=0.0, bias=False))
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))
+    epochs: int = 10
     batch: int = 0
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ feature is zero in all of a client's points are zero and need not be told either
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -58,11 +58,13 @@ def moments(units: Tensor, cohort: Cohort) -> tuple[Ragged, Ragged]:
     if isinstance(x, Sparse):
         assert told.spread is not None
         return told.numbers, Ragged(told.spread @ active, told.numbers.sizes)
-    if min(cohort.sizes) == max(cohort.sizes):
-        shape = (cohort.k, cohort.sizes[0], -1)
-        rows = torch.bmm(x.view(shape).mT, active.view(shape)) / cohort.sizes[0]
+    n = max(cohort.sizes)
+    if n == 1:
+        rows = x[:, :, None] * active[:, None, :]
+    elif n == min(cohort.sizes):
+        rows = torch.bmm(x.view(cohort.k, n, -1).mT, active.view(cohort.k, n, -1) / n)
     else:
-        pairs = zip(x.split(cohort.sizes), active.split(cohort.sizes), strict=True)
+        pairs = zip(*(torch.split(part, list(cohort.sizes)) for part in (x, active)), strict=True)
         rows = torch.stack([x_k.mT @ m_k / len(x_k) for x_k, m_k in pairs])
     return told.numbers, Ragged(rows.flatten(0, 1), told.numbers.sizes)
 
@@ -90,6 +92,18 @@ def _told_rows(cohort: Cohort) -> _Told:
     return _Told(Ragged(numbers, tuple(sizes.tolist())), Sparse(spread, cohort.dtype))
 
 
+def misfits(numbers: Ragged, rows: Ragged, features: int) -> list[int]:
+    """Which clients' rows aren't as many as their numbers, or not of ascending features."""
+    if _all_told(numbers, features) and rows.sizes == numbers.sizes:
+        return []
+    return [
+        k
+        for k, (told, size) in enumerate(zip(numbers.blocks(), rows.sizes, strict=True))
+        if len(told) != size
+        or bool((told < 0).any() | (told >= features).any() | (told[1:] <= told[:-1]).any())
+    ]
+
+
 def mix_moments(weights: Tensor, numbers: Ragged, rows: Ragged, features: int) -> Tensor:
     """``sum_j weights[t, j] M_j`` for each t: ``[T, m]`` and rows of m clients -> ``[T, f, H]``."""
     hidden = rows.values.shape[1]
@@ -113,45 +127,6 @@ def _all_told(numbers: Ragged, features: int) -> bool:
     return all(size == features for size in numbers.sizes) and torch.equal(
         numbers.values, every.repeat(len(numbers.sizes))
     )
-
-
-def full_jacobian(
-    numbers: Ragged, rows: Ragged, units_K: Tensor, second: Tensor, features: int
-) -> tuple[Tensor, Tensor]:
-    """The Jacobian in full: ``[K, c, f, H]`` for W1 and ``[K, c, H, c]`` for W2."""
-    one_each = torch.eye(len(numbers.sizes), dtype=units_K.dtype)
-    moments_K = mix_moments(one_each, numbers, rows, features)
-    first_K = moments_K[:, None] * second.T[None, :, None, :]
-    same_class = torch.eye(second.shape[1], dtype=units_K.dtype)
-    return first_K, units_K[:, None, :, None] * same_class[None, :, None, :]
-
-
-def zero_with_gradient(
-    first_K: Tensor, second_K: Tensor, moments_K: Tensor, units_K: Tensor, second: Tensor
-) -> Tensor:
-    """Zeros ``[K, c]`` whose gradient is the Jacobian told by moments and units.
-
-    Added to what depends on W, it changes no value; a backward pass with v ``[K, c]`` adds the
-    vector-Jacobian products ``M * (W2 v)^T`` to W1's gradient and ``a v^T`` to W2's, with W2 the
-    ``second`` layer the Jacobian was taken at.
-    """
-    product = _Structured.apply(first_K, second_K, moments_K, units_K, second)  # type: ignore[no-untyped-call]
-    return cast(Tensor, product)
-
-
-class _Structured(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, first_K: Tensor, second_K: Tensor, moments_K: Tensor, units_K: Tensor, w2: Tensor
-    ) -> Tensor:
-        ctx.save_for_backward(moments_K, units_K, w2)
-        return second_K.new_zeros(second_K.shape[0], second_K.shape[2])
-
-    @staticmethod
-    def backward(ctx: Any, v_K: Tensor) -> tuple[Tensor | None, ...]:
-        moments_K, units_K, w2 = ctx.saved_tensors
-        first_K = moments_K * (v_K @ w2.T)[:, None, :]
-        return first_K, units_K[:, :, None] * v_K[:, None, :], None, None, None
 
 
 def _features(cohort: Cohort) -> Sparse | Tensor:
