@@ -245,6 +245,18 @@ def test_its_loss_goes_down():
     assert losses[-1] < losses[0] / 4
 
 
+def test_clients_can_be_judged_by_the_mean_of_their_points():
+    """With a point a client it is the accuracy; clients without a test point have none."""
+    _, parties, network = node_clients()
+    method = gfl()
+    *_, (fed, state) = trained(method, parties, network, rounds=5)
+    tested = [k for k, g in enumerate(parties) if g.test.any()]
+    concluded = method.conclude(fed, state)
+    assert list(concluded.clients) == tested
+    scores = method.measure(fed, state).body["metric/accuracy"][tested, 2]
+    assert torch.equal(concluded.body["metric/test_accuracy_by_mean"], scores)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

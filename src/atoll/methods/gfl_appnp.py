@@ -17,6 +17,7 @@ from atoll.ops.compensated import Full, Jacobian, Structured, descend_compensate
 from atoll.ops.encoder import encode, mean_of_points, misfits, mix_moments, moments
 from atoll.ops.optimize import SGD, Optimizer
 from atoll.ops.personalised import Weights, personalised_propagation
+from atoll.ops.ragged import segment_mean
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import node_scores
 from atoll.tree import Params, Ragged, Tree, prefixed, take, under
@@ -137,6 +138,17 @@ class GFLAPPNP(Method):
             expect=self.task.blank_scores(),
         )
 
+    def conclude(self, fed: Federation, state: Tree) -> Replies:
+        """``test_accuracy_by_mean``: test points judged by the mean of all of a client's points."""
+        replies = fed.ask(
+            "judge_by_mean",
+            shared=prefixed("model", under(state, "model")),
+            each=_context(state, list(range(len(fed.clients)))),
+            expect={"metric/test_accuracy_by_mean": torch.zeros((), dtype=torch.float64)},
+        )
+        untested = (replies.weight == 0).nonzero().flatten().tolist()
+        return replies.without({replies.clients[row] for row in untested})
+
     def _exchange(self, fed: Federation, state: Tree) -> Tree:
         """Collect ``h_j`` and ``grad h_j``; make ``C_k`` for all, ``grad C_k`` for who trains."""
         model = under(state, "model")
@@ -238,6 +250,20 @@ class GFLAPPNP(Method):
         z = _predicted(h, cohort, context["own"], context["others"])
         kept = {name: part.clone() for name, part in context.items()}
         return state | prefixed("context", kept), Reply(node_scores(z, cohort))
+
+    @client_step
+    def judge_by_mean(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """One prediction a client, ``A~_kk h_k + C_k``, for all its points: it classifies nodes."""
+        context = under(each, "context")
+        h_K = mean_of_points(encode(under(shared, "model"), cohort).output, cohort)
+        guess_K = (context["own"][:, None] * h_K + context["others"]).argmax(1)
+        rows = cohort.rows("test")
+        client = cohort.batch[rows]
+        right_K = segment_mean((guess_K[client] == cohort.y[rows]).double(), client, cohort.k)
+        tests_K = torch.bincount(client, minlength=cohort.k).double()
+        return state, Reply({"metric/test_accuracy_by_mean": right_K}, weight=tests_K)
 
     def _one_representation(self, model: Params) -> Tree:
         """What one client's representation looks like."""
