@@ -308,3 +308,20 @@ def test_the_gradient_of_a_whole_graph_is_the_mean_of_the_clients():
     for name, value in w.items():
         moved = (value.detach() - state[f"model/{name}"]) / 0.5
         torch.testing.assert_close(moved, value.grad, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("compensation", ["noisy", "none"])
+def test_the_variants_give_the_same_numbers_in_chunks(compensation):
+    parties = community_parties((6, 9, 5, 7), features=10)
+    method = gfl(compensation=compensation, epochs=2)
+    found = []
+    for chunk in (0, 1, 3):
+        host = Host(method, Cohort(parties, dtype=torch.float64), seed=0, chunk=chunk)
+        info = Info(4, 10, 3, torch.float64, network=ring(4))
+        fed, state = InProcess(host), method.start(info, 0)
+        for r in (1, 2):
+            fed.begin(r)
+            state = method.round(fed, state, r)
+        found.append(state["model/lin1.weight"])
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=0, atol=1e-9)
