@@ -17,16 +17,25 @@ from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.partition.anchors import matched
 from atoll.tree import Leaf, Ragged, Tree, stack, under
+from small_federations import community_parties
 
 NAMES = sorted(methods)
 SMALL = GCN(hidden=8)
 SMALL_MLP = MLP(hidden=8, dropout=0.0, bias=False)
 # Methods that are made for one kind of model, and with an optimizer of their own.
 OTHER_MODELS = {"gfl-appnp": SMALL_MLP, "fed-mlp": SMALL_MLP, "mlp": SMALL_MLP}
+# What keeps a method fast on small parties, besides a small model.
+BRIEF: dict[str, dict[str, int]] = {"ppfl-deepwalk": {"walks": 3, "length": 10}}
 
 
 def make(name: str, **options) -> Method:
-    return methods[name](**({"model": OTHER_MODELS.get(name, SMALL)} | options))
+    usual = {"model": OTHER_MODELS.get(name, SMALL)} | BRIEF.get(name, {})
+    return methods[name](**(usual | options))
+
+
+def small_parties(name: str, *args, **options) -> list[Graph]:
+    """Parties a method can be tried on; some nodes are held in common where it builds on them."""
+    return community_parties(*args, shared=8 if methods[name].needs_anchors else 0, **options)
 
 
 def network(numbers: list[int]) -> sparse.csr_array:

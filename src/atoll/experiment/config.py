@@ -36,7 +36,10 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How an experiment is run: its length, its seed, and what it may use of the machine."""
+    """How an experiment is run: its length, its seed, and what it may use of the machine.
+
+    ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
+    """
 
     rounds: int = 100
     seed: int = 0
@@ -44,6 +47,7 @@ class Run:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 0
     checkpoint_seconds: float = 30.0
+    whole_graph: bool = False
 
     def __post_init__(self) -> None:
         if self.rounds < 1:

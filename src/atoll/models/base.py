@@ -45,14 +45,25 @@ class Model(ABC):
         """
         return self.apply(params_K, cohort)
 
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The output of the layer before the last ``[N, d]``, in evaluation.
+
+        By default what :meth:`embed` gives.
+        """
+        return self.embed(params_K, cohort)
+
     def nll(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
-        rows = cohort.rows("train")
-        logits = self.apply(params_K, cohort, rng)[rows]
-        losses = cross_entropy(logits, cohort.y[rows], reduction="none")
-        return segment_mean(losses, cohort.batch[rows], cohort.k)
+        return nll(self.apply(params_K, cohort, rng), cohort)
+
+
+def nll(logits: Tensor, cohort: Cohort) -> Tensor:
+    """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
+    rows = cohort.rows("train")
+    losses = cross_entropy(logits[rows], cohort.y[rows], reduction="none")
+    return segment_mean(losses, cohort.batch[rows], cohort.k)
 
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:

@@ -60,12 +60,16 @@ class GAT(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         p = params_K
-        h = attend(cohort.linear(p["gat1.weight"]), p["gat1.source"], p["gat1.target"], cohort)
-        h = elu(add_bias(h, p, "gat1.bias", cohort))
-        h = dropout(h, self.dropout, rng, cohort.sizes)
+        h = dropout(self.intermediate(p, cohort), self.dropout, rng, cohort.sizes)
         h = ragged_linear(h, p["gat2.weight"], cohort.sizes)
         h = attend(h, p["gat2.source"], p["gat2.target"], cohort)
         return add_bias(h, p, "gat2.bias", cohort)
+
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The first layer's output, activated ``[N, heads * hidden]``."""
+        p = params_K
+        h = attend(cohort.linear(p["gat1.weight"]), p["gat1.source"], p["gat1.target"], cohort)
+        return elu(add_bias(h, p, "gat1.bias", cohort))
 
 
 def attend(h: Tensor, source_K: Tensor, target_K: Tensor, cohort: Cohort) -> Tensor:
