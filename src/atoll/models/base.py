@@ -92,6 +92,16 @@ def fan_in(rng: np.random.Generator, inputs: int, *shape: int) -> Tensor:
     return torch.from_numpy(rng.uniform(-bound, bound, shape))
 
 
+def without_biases(params: Params) -> Params:
+    """What is left of a model whose layers have no bias; the weights stay as they were drawn."""
+    return {name: p for name, p in params.items() if not name.endswith(".bias")}
+
+
+def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, cohort: Cohort) -> Tensor:
+    """``h`` with the bias of that name, if the model has it; reuses the memory of ``h``."""
+    return cohort.add_bias(h, params_K[name]) if name in params_K else h
+
+
 def check_hidden(model: str, hidden: int, dropout: float) -> None:
     if hidden < 1:
         raise AtollError(f"model.hidden is {hidden}; {model} needs at least 1.")
