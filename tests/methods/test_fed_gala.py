@@ -75,9 +75,8 @@ def test_without_links_to_learn_or_add_it_is_fed_avg():
 def test_and_with_the_proximal_term_fed_prox():
     parties = overlapping()
     pull = {"epochs": 3, "mu": 1.0, "adaptive": True}
-    rest = BARE | {"steady_loss": False}
     plain = train(make("fed-prox", **pull), parties, rounds=12)
-    ours = train(make("no-augment", **pull, **rest), parties, rounds=12)
+    ours = train(make("no-augment", **pull, **BARE), parties, rounds=12)
     assert_same_model(plain.server, ours.server)
     assert float(plain.server["prox/mu"]) == float(ours.server["prox/mu"]) != 1.0
 
