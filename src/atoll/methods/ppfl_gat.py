@@ -37,7 +37,8 @@ class PpflGat(EmbeddingAlignment):
     The paper takes ``beta`` 1 for Cora and 0.75 for CiteSeer. A round of its is a whole local
     training (it converges "within ten iterations"), so ``epochs`` should be large; the model is
     kept from round to round. Clients draw their first models independently, unless
-    ``common_start``. Any model works that has an intermediate layer (:meth:`Model.intermediate`); ``H`` is taken without dropout.
+    ``common_start``. Any model works that has an intermediate layer
+    (:meth:`Model.intermediate`); ``H`` is taken without dropout.
 
     What is judged in the end the paper does not say clearly: its embeddings have 16 dimensions,
     which only the intermediate layer can have (the last one has one a class), but Algorithm 2
