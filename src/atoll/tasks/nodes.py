@@ -61,7 +61,7 @@ class NodeClassification(Task):
         return model.nll(params_K, cohort, rng)
 
     def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
-        return node_scores(model.apply(params_K, cohort), cohort)
+        return node_scores(model.predict(params_K, cohort), cohort)
 
 
 def node_scores(logits: Tensor, cohort: Cohort) -> Tree:
