@@ -71,7 +71,7 @@ class GFLAPPNP(Method):
     needs_labels: ClassVar[bool] = False
     needs_network: ClassVar[bool] = True
 
-    model: Model = field(default_factory=bare_mlp)
+    model: Model = field(default_factory=lambda: bare_mlp("glorot"))
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.5))
     epochs: int = 10
     compensation: Literal["exact", "noisy", "none"] = "exact"

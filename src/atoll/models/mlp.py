@@ -78,6 +78,6 @@ class MLP(Model):
         return apply_two_layers(params_K, cohort, self.dropout, rng)
 
 
-def bare_mlp() -> MLP:
-    """GFL's encoder: 64 hidden units, no biases, no dropout."""
-    return MLP(hidden=64, dropout=0.0, bias=False, start="glorot")
+def bare_mlp(start: Start = "fan-in") -> MLP:
+    """The MLP of GFL's experiments: 64 hidden units, no biases, no dropout."""
+    return MLP(hidden=64, dropout=0.0, bias=False, start=start)
