@@ -10,7 +10,7 @@ from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, methods, pick
 from atoll.models.base import Model
-from atoll.models.mlp import MLP
+from atoll.models.mlp import MLP, bare_mlp
 from atoll.ops.batches import batch_weights, training_points, weighted_loss
 from atoll.ops.optimize import SGD, Optimizer, descend
 from atoll.rng import CohortRng
@@ -29,7 +29,7 @@ class FedMLP(GlobalModel):
 
     tasks: ClassVar[tuple[str, ...]] = ("nodes",)
 
-    model: Model = field(default_factory=lambda: MLP(hidden=64, dropout=0.0, bias=False))
+    model: Model = field(default_factory=bare_mlp)
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))
     epochs: int = 10
     evaluates: Literal["local", "global"] = "global"
