@@ -36,7 +36,10 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How an experiment is run: its length, its seed, and what it may use of the machine."""
+    """How an experiment is run: its length, its seed, and what it may use of the machine.
+
+    ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
+    """
 
     rounds: int = 100
     seed: int = 0
@@ -44,6 +47,7 @@ class Run:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 0
     checkpoint_seconds: float = 30.0
+    whole_graph: bool = False
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -109,10 +113,19 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
         if section not in SECTIONS:
             raise unknown("config section", section, SECTIONS)
 
-    def component(section: str, **given: Any) -> Any:
+    def chosen(section: str) -> Any:
         registry, default = _REGISTRIES[section]
-        values = dict(table.get(section, {}))
-        cls = registry[_text(section, values.pop("name", default))]
+        if section in ("model", "optimizer"):
+            default = _usual(chosen("method"), section).registered_name
+        return registry[_text(section, table.get(section, {}).get("name", default))]
+
+    def component(section: str, **given: Any) -> Any:
+        values = {k: v for k, v in table.get(section, {}).items() if k != "name"}
+        cls = chosen(section)
+        if section in ("model", "optimizer"):
+            usual = _usual(chosen("method"), section)
+            if type(usual) is cls:
+                values = {f.name: getattr(usual, f.name) for f in fields(usual)} | values
         return build(cls, section, values, given)
 
     return Experiment(
@@ -127,6 +140,13 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
         ),
         run=build(Run, "run", table.get("run", {})),
     )
+
+
+def _usual(method: type[Method], section: str) -> Any:
+    """The model or optimizer that a method has where none is given."""
+    usual = next(f.default_factory for f in fields(method) if f.name == section)
+    assert callable(usual)
+    return usual()
 
 
 def describe(experiment: Experiment) -> Table:

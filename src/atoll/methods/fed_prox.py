@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods, pick
+from atoll.ops.proximal import adapted, first_pull
 from atoll.rng import CohortRng
 from atoll.tree import Tree, prefixed, spread, sq_dist, under
 
@@ -25,9 +25,10 @@ class FedProx(GlobalModel):
     ``adaptive`` follows the heuristic of the original paper as Fed-GALA's thesis states it: start
     from ``mu`` (there 1), lower it by 0.1 when the loss has fallen for 5 rounds in a row, raise it
     by 0.1 whenever the loss rises. The loss is the weighted mean of the clients' training losses at
-    the model they receive, before they train; mu does not fall below 0, and a row of 5 is used up
-    by the step it causes. Both are our reading: the thesis does not say. Its clients then send one
-    more number, their loss, which still reaches the server in the sum only.
+    the model they receive, before they train and without dropout, whose noise alone would raise mu
+    for ever; mu does not fall below 0, and a row of 5 is used up by the step it causes. All this is
+    our reading: the thesis does not say. Its clients then send one more number, their loss, which
+    still reaches the server in the sum only.
     """
 
     mu: float = 1.0
@@ -39,12 +40,7 @@ class FedProx(GlobalModel):
             raise AtollError(f"method.mu is {self.mu}; it can't be negative.")
 
     def start(self, info: Info, seed: int) -> Tree:
-        pull: Tree = {
-            "prox/mu": torch.tensor(self.mu, dtype=torch.float64),
-            "prox/loss": torch.tensor(torch.inf, dtype=torch.float64),
-            "prox/falls": torch.tensor(0.0, dtype=torch.float64),
-        }
-        return super().start(info, seed) | pull
+        return super().start(info, seed) | prefixed("prox", first_pull(self.mu))
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
         model = prefixed("model", under(state, "model"))
@@ -52,15 +48,11 @@ class FedProx(GlobalModel):
         expect: Tree = dict(model)
         if self.adaptive:
             expect["metric/loss"] = torch.zeros((), dtype=torch.float64)
-        total = fed.sum(
-            "train",
-            shared=model | {"prox/mu": pull["mu"]},
-            to=pick(fed, self.fraction),
-            expect=expect,
-        )
+        chosen = pick(fed, self.fraction)
+        total = fed.sum("train", shared=model | {"prox/mu": pull["mu"]}, to=chosen, expect=expect)
         if self.adaptive:
             pull = adapted(pull, under(total.mean, "metric")["loss"])
-        return prefixed("model", under(total.mean, "model")) | prefixed("prox", pull)
+        return self.averaged(fed, total, chosen) | prefixed("prox", pull)
 
     @client_step
     def train(
@@ -69,21 +61,12 @@ class FedProx(GlobalModel):
         received = under(shared, "model")
         params_K = spread(received, cohort.k, into=under(state, "model"))
         mu = under(shared, "prox")["mu"].to(cohort.dtype)
+        body: Tree = {}
+        if self.adaptive:
+            with torch.no_grad():
+                body["metric/loss"] = self.loss(params_K, cohort).double()
         fitted = self.fit(
             params_K, cohort, state, rng, penalty=lambda p: mu / 2 * sq_dist(p, received)
         )
-        body = prefixed("model", fitted.params_K)
-        if self.adaptive:
-            body["metric/loss"] = fitted.loss_K.double()
-        return fitted.state, Reply(body, weight=cohort.labelled)
-
-
-def adapted(pull: dict[str, Tensor], loss: Tensor) -> dict[str, Tensor]:
-    """The next mu, given the last loss, how often it has fallen in a row, and the new loss."""
-    falls = pull["falls"] + 1 if loss < pull["loss"] else torch.zeros_like(pull["falls"])
-    mu = pull["mu"]
-    if loss > pull["loss"]:
-        mu = mu + 0.1
-    elif falls >= 5:
-        mu, falls = (mu - 0.1).clamp(min=0.0), torch.zeros_like(falls)
-    return {"mu": mu, "loss": loss, "falls": falls}
+        body |= prefixed("model", fitted.params_K)
+        return fitted.state, Reply(body, weight=self.weight(cohort))

@@ -19,7 +19,8 @@ from atoll.tree import Params
 class APPNP(Model):
     """An MLP whose predictions spread by personalised PageRank (Gasteiger et al., 2019).
 
-    ``Z0 = MLP(X)``, then ``hops`` times ``Z <- (1 - alpha) P Z + alpha Z0``.
+    ``Z0 = MLP(X)``, then ``hops`` times ``Z <- (1 - alpha) P Z + alpha Z0``. ``bias = false``
+    leaves the MLP without biases.
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
@@ -27,6 +28,7 @@ class APPNP(Model):
     dropout: float = 0.5
     hops: int = 10
     alpha: float = 0.1
+    bias: bool = True
 
     def __post_init__(self) -> None:
         check_hidden("appnp", self.hidden, self.dropout)
@@ -37,7 +39,7 @@ class APPNP(Model):
             )
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
-        return two_layers(features, self.hidden, classes, rng)
+        return two_layers(features, self.hidden, classes, self.bias, rng)
 
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None

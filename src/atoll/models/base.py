@@ -58,15 +58,26 @@ class Model(ABC):
         """
         return self.apply(params_K, cohort)
 
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The output of the layer before the last ``[N, d]``, in evaluation.
+
+        By default what :meth:`embed` gives.
+        """
+        return self.embed(params_K, cohort)
+
     def nll(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
         cohort = cohort.near(self.reach, "train")
-        rows = cohort.rows("train")
-        logits = self.apply(params_K, cohort, rng)[rows]
-        losses = cross_entropy(logits, cohort.y[rows], reduction="none")
-        return segment_mean(losses, cohort.batch[rows], cohort.k)
+        return nll(self.apply(params_K, cohort, rng), cohort)
+
+
+def nll(logits: Tensor, cohort: Cohort) -> Tensor:
+    """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
+    rows = cohort.rows("train")
+    losses = cross_entropy(logits[rows], cohort.y[rows], reduction="none")
+    return segment_mean(losses, cohort.batch[rows], cohort.k)
 
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
@@ -79,6 +90,16 @@ def fan_in(rng: np.random.Generator, inputs: int, *shape: int) -> Tensor:
     """Uniform within ``1 / sqrt(inputs)``: what ``torch.nn.Linear`` starts from."""
     bound = inputs**-0.5
     return torch.from_numpy(rng.uniform(-bound, bound, shape))
+
+
+def without_biases(params: Params) -> Params:
+    """What is left of a model whose layers have no bias; the weights stay as they were drawn."""
+    return {name: p for name, p in params.items() if not name.endswith(".bias")}
+
+
+def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, cohort: Cohort) -> Tensor:
+    """``h`` with the bias of that name, if the model has it; reuses the memory of ``h``."""
+    return cohort.add_bias(h, params_K[name]) if name in params_K else h
 
 
 def check_hidden(model: str, hidden: int, dropout: float) -> None:
