@@ -18,8 +18,8 @@ class LabelDomains(Partition):
     Wang et al., 2020, Section 5.1.3; :func:`atoll.partition.episodes.new_label_episodes` has the
     sampling. The last ``new_classes`` classes are new. Every client holds the complete graph and
     the labels of its own nodes only: support and query nodes of ``new_classes`` of the other
-    classes, ``labelled`` nodes a class altogether; ``adapted`` nodes of each new class to adapt with
-    (0: as many as ``labelled``); and ``tested`` further ones to test on.
+    classes, ``labelled`` nodes a class altogether; ``adapted`` nodes of each new class to adapt
+    with (0: as many as ``labelled``); and ``tested`` further ones to test on.
 
     Labels are those of the graph. Support nodes and nodes to adapt with train (classes tell them
     apart), query nodes validate. The experiment's split is not used.
