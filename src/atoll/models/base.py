@@ -41,15 +41,15 @@ class Model(ABC):
     ) -> Tensor:
         """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
 
-    def predict(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
-        """Class scores in evaluation ``[N, classes]``.
+    def predict(self, params_K: Mapping[str, Tensor], cohort: Cohort, rows: Tensor) -> Tensor:
+        """Class scores of some nodes in evaluation, ``[R] -> [R, classes]``.
 
         A single model serves all clients that hold the same graph with one pass.
         """
         single = next(iter(params_K.values())).shape[0] == 1
         if single and cohort.one_graph:
-            return self.apply(params_K, cohort.first).repeat(cohort.k, 1)
-        return self.apply(params_K, cohort)
+            return self.apply(params_K, cohort.first)[rows % cohort.sizes[0]]
+        return self.apply(params_K, cohort)[rows]
 
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """What the model makes of each node before it is classified ``[N, d]``, in evaluation.
