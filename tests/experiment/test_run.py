@@ -12,6 +12,7 @@ import tomllib
 import polars
 import pytest
 from safetensors.torch import load_file
+from support import BRIEF
 
 import atoll
 from atoll.errors import AtollError, Interrupted
@@ -117,7 +118,7 @@ class StopAfter:
 @pytest.mark.parametrize("stop", [1, 4])
 def test_resume_law(name, stop, tmp_path):
     """Stop after any round, resume: the same final bytes as the uninterrupted run."""
-    experiment = small(method={"name": name})
+    experiment = small(method={"name": name} | BRIEF.get(name, {}))
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     expected = run_experiment(experiment, whole)
     with pytest.raises(Interrupted, match=f"after round {stop}; .*atoll resume"):
