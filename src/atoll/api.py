@@ -17,6 +17,7 @@ from atoll.methods.base import Method
 from atoll.models.base import Model
 from atoll.ops.optimize import Optimizer
 from atoll.partition.base import Partition
+from atoll.tasks.base import Task
 
 P = TypeVar("P")
 
@@ -27,6 +28,7 @@ def run(
     method: str | Method | None = None,
     data: str | Dataset | None = None,
     partition: str | Partition | None = None,
+    task: str | Task | None = None,
     model: str | Model | None = None,
     optimizer: str | Optimizer | None = None,
     split: Split | None = None,
@@ -51,6 +53,7 @@ def run(
         "method": method,
         "data": data,
         "partition": partition,
+        "task": task,
         "model": model,
         "optimizer": optimizer,
     }
@@ -79,11 +82,12 @@ def _with_objects(
     if not isinstance(parts["method"], Method):
         method = replace(
             method,
+            task=_object(parts["task"], method.task),
             model=_object(parts["model"], method.model),
             optimizer=_object(parts["optimizer"], method.optimizer),
         )
-    elif not (parts["model"] is None and parts["optimizer"] is None):
-        raise TypeError("a Method object carries its own model and optimizer: give them there")
+    elif any(parts[part] is not None for part in ("task", "model", "optimizer")):
+        raise TypeError("a Method object has its own task, model and optimizer: give them there")
     partition = _object(parts["partition"], experiment.partition)
     if clients is not None:
         partition = replace(partition, clients=clients)

@@ -63,8 +63,9 @@ class Cohort:
 
     @cached_property
     def labelled(self) -> Tensor:
-        """How many nodes each client may train on ``[K]``."""
-        return torch.tensor([int(g.train.sum()) for g in self.graphs], dtype=torch.float64)
+        """How many nodes each client may train on ``[K]``; links, where they are the task."""
+        counts = [g.probes[0][0].shape[1] if g.probes else g.train.sum() for g in self.graphs]
+        return torch.tensor([int(count) for count in counts], dtype=torch.float64)
 
     def rows(self, split: str) -> Tensor:
         """The nodes of a split, as row numbers."""
@@ -75,6 +76,25 @@ class Cohort:
         rows = self._packed[key]
         assert isinstance(rows, Tensor)
         return rows
+
+    def probes(self, split: str) -> tuple[Tensor, Tensor]:
+        """Pairs of nodes of a split, linked ones and others, ``[2, m]`` each in row numbers."""
+        linked, others = f"linked:{split}", f"others:{split}"
+        if linked not in self._packed:
+            pairs = [g.probes[SPLITS.index(split)] for g in self.graphs]
+            self._packed[linked] = self._rows_of([p for p, _ in pairs])
+            self._packed[others] = self._rows_of([n for _, n in pairs])
+        first, second = self._packed[linked], self._packed[others]
+        assert isinstance(first, Tensor)
+        assert isinstance(second, Tensor)
+        return first, second
+
+    def _rows_of(self, nodes_K: Sequence[np.ndarray]) -> Tensor:
+        """The clients' own node numbers ``[..., m]``, as row numbers of the cohort."""
+        shift = np.cumsum([0, *self.sizes[:-1]])
+        return torch.from_numpy(
+            np.concatenate([n + s for n, s in zip(nodes_K, shift, strict=True)], axis=-1)
+        )
 
     def operator(self, name: str) -> Sparse:
         """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
@@ -89,17 +109,13 @@ class Cohort:
     @cached_property
     def edges(self) -> Tensor:
         """All clients' edges ``[2, E]`` in the cohort's row numbers."""
-        shift = np.cumsum([0, *self.sizes[:-1]])
-        return torch.from_numpy(
-            np.concatenate([g.edges + s for g, s in zip(self.graphs, shift, strict=True)], axis=1)
-        )
+        return self._rows_of([g.edges for g in self.graphs])
 
     @cached_property
     def anchors(self) -> Ragged:
         """Each client's anchors, in the cohort's row numbers."""
-        shift = np.cumsum([0, *self.sizes[:-1]])
-        rows = [g.anchors + s for g, s in zip(self.graphs, shift, strict=True)]
-        return Ragged(torch.from_numpy(np.concatenate(rows)), tuple(len(r) for r in rows))
+        rows = [g.anchors for g in self.graphs]
+        return Ragged(self._rows_of(rows), tuple(len(r) for r in rows))
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
         """Features times weights, ``[K, f, h] -> [N, h]``.

@@ -27,7 +27,9 @@ class Graph:
     boolean; ``ids [n]`` the keys by which parties recognise the same entity. Ids are private.
     ``holdings`` say who naturally holds what, ``class_names`` and ``feature_names`` what classes
     and features are called, where the data knows. ``anchors`` are the rows whose entities other
-    parties hold too, once they have been matched (:mod:`atoll.partition.anchors`).
+    parties hold too, once they have been matched (:mod:`atoll.partition.anchors`). ``probes`` are
+    pairs of rows to be told apart, linked ones ``[2, m]`` and others, for train, val and test,
+    where links are what is predicted (:mod:`atoll.tasks.links`).
     """
 
     x: Features
@@ -43,6 +45,7 @@ class Graph:
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
     anchors: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    probes: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -176,6 +179,7 @@ class Graph:
             name=name,
             holdings=holdings,
             anchors=np.zeros(0, dtype=np.int64),
+            probes=(),
         )
 
     def _places(self, nodes: np.ndarray) -> np.ndarray:

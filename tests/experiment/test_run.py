@@ -59,7 +59,7 @@ def test_objects_in_place_of_names(tmp_path):
     )  # fmt: skip
     assert result.summary()["model"] == "sgc"
     assert result.clients == 3
-    with pytest.raises(TypeError, match="carries its own model"):
+    with pytest.raises(TypeError, match="has its own task"):
         atoll.run(method=FedAvg(), model="gcn", data="patients", rounds=1)
 
 

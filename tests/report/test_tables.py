@@ -8,7 +8,9 @@ from atoll.report.tables import joining, percent, size
 def result(*accuracies):
     method = SimpleNamespace(registered_name="fed-avg")
     clients = [{"client": k, "test_accuracy": a} for k, a in enumerate(accuracies)]
-    return SimpleNamespace(per_client=clients, experiment=SimpleNamespace(method=method))
+    return SimpleNamespace(
+        metric="accuracy", per_client=clients, experiment=SimpleNamespace(method=method)
+    )
 
 
 def test_joining_counts_clients():

@@ -119,7 +119,9 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         holdings=tuple(holdings),
         class_names=parties[0].class_names,
         feature_names=parties[0].feature_names,
-        **masks,
+        train=masks["train"],
+        val=masks["val"],
+        test=masks["test"],
     )
 
 

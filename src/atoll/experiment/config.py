@@ -17,16 +17,18 @@ from atoll.models.base import models
 from atoll.ops.optimize import optimizers
 from atoll.partition.base import Partition, partitions
 from atoll.registry import Registry
+from atoll.tasks.base import tasks
 
 DEFAULT_METHOD = "fed-pub"
 _REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
     "data": (datasets, "digits"),
     "partition": (partitions, "metis"),
+    "task": (tasks, "nodes"),
     "model": (models, "gcn"),
     "optimizer": (optimizers, "adam"),
     "method": (methods, DEFAULT_METHOD),
 }
-SECTIONS = ("data", "split", "partition", "model", "optimizer", "method", "run")
+SECTIONS = ("data", "split", "partition", "task", "model", "optimizer", "method", "run")
 
 Table = dict[str, dict[str, Any]]
 C = TypeVar("C")
@@ -53,7 +55,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Everything that determines a result. The method carries its model and optimizer."""
+    """Everything that determines a result. The method carries its task, model and optimizer."""
 
     data: Dataset
     partition: Partition
@@ -117,7 +119,12 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
         data=component("data"),
         split=build(Split, "split", table.get("split", {})),
         partition=component("partition"),
-        method=component("method", model=component("model"), optimizer=component("optimizer")),
+        method=component(
+            "method",
+            task=component("task"),
+            model=component("model"),
+            optimizer=component("optimizer"),
+        ),
         run=build(Run, "run", table.get("run", {})),
     )
 
@@ -129,6 +136,7 @@ def describe(experiment: Experiment) -> Table:
         "data": experiment.data,
         "split": experiment.split,
         "partition": experiment.partition,
+        "task": method.task,
         "model": method.model,
         "optimizer": method.optimizer,
         "method": method,
@@ -142,7 +150,7 @@ def _plain(part: Any) -> dict[str, Any]:
     values = {} if name is None else {"name": name}
     for f in fields(part):
         value = getattr(part, f.name)
-        if f.name in ("model", "optimizer"):
+        if f.name in ("task", "model", "optimizer"):
             continue
         values[f.name] = address(value) if callable(value) else value
     return values

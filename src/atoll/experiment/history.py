@@ -12,47 +12,54 @@ from atoll.cohort import SPLITS
 from atoll.errors import AtollError
 from atoll.federation.protocol import Replies
 
-_METRICS = ("accuracy", "loss")
-COLUMNS = ("round", "client", *(f"{s}_{m}" for m in _METRICS for s in SPLITS))
+_COUNT = "metric/nodes"
 
 
 @dataclass
 class History:
-    """Scores a round and client, and seconds and bytes a round."""
+    """Scores a round and client, and seconds and bytes a round.
 
+    Whatever ``metric/NAME [K, 3]`` a method measures becomes three columns, ``train_NAME``,
+    ``val_NAME`` and ``test_NAME``. ``metric`` is the one by which the best round is chosen.
+    """
+
+    metric: str = "accuracy"
     scores: list[polars.DataFrame] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, round: int, replies: Replies, seconds: float, up: int, down: int) -> float:
-        """Record a round; returns the mean validation accuracy over clients."""
-        nodes = _numpy(replies, "nodes")
+        """Record a round; returns the mean validation score over clients."""
+        nodes = np.asarray(replies.body[_COUNT])
         columns: dict[str, Any] = {
             "round": np.full(len(replies.clients), round),
             "client": np.array(replies.clients),
         }
-        for metric in _METRICS:
+        for name, leaf in replies.body.items():
+            if name == _COUNT:
+                continue
             # A client without nodes in a split has no score there, not a score of zero.
-            values = np.where(nodes > 0, _numpy(replies, metric), np.nan)
+            values = np.where(nodes > 0, np.asarray(leaf), np.nan)
+            metric = name.removeprefix("metric/")
             for i, split in enumerate(SPLITS):
                 columns[f"{split}_{metric}"] = values[:, i]
         self.scores.append(polars.DataFrame(columns).fill_nan(None))
         self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
-        mean = self.scores[-1]["val_accuracy"].mean()
+        mean = self.scores[-1][f"val_{self.metric}"].mean()
         return float("nan") if mean is None else float(mean)  # type: ignore[arg-type]
 
     def table(self) -> polars.DataFrame:
         """One row a round and client."""
-        return polars.concat(self.scores) if self.scores else polars.DataFrame(schema=COLUMNS)
+        return polars.concat(self.scores) if self.scores else polars.DataFrame()
 
     def best(self) -> Best:
-        """The first round with the best mean validation accuracy, and the scores there.
+        """The first round with the best mean validation score, and the scores there.
 
         Means are over clients, each counting the same; the test figure is read where validation
         is best, never where the test is.
         """
-        table = self.table()
-        means = table.group_by("round").agg(polars.col("val_accuracy").mean()).sort("round")
-        top = means["val_accuracy"].arg_max()
+        table, val = self.table(), f"val_{self.metric}"
+        means = table.group_by("round").agg(polars.col(val).mean()).sort("round")
+        top = means[val].arg_max()
         if top is None:
             raise AtollError(
                 "no client has a validation node, so no round can be chosen; give split.val more."
@@ -76,8 +83,3 @@ class Best:
         """Standard deviation over clients; zero where there is only one."""
         value = self.scores[column].std(ddof=0)
         return float("nan") if value is None else float(value)  # type: ignore[arg-type]
-
-
-def _numpy(replies: Replies, metric: str) -> np.ndarray:
-    leaf = replies.body[f"metric/{metric}"]
-    return np.asarray(leaf)

@@ -29,15 +29,15 @@ from atoll.experiment.config import Experiment, describe
 from atoll.experiment.history import History
 from atoll.federation.inprocess import InProcess
 from atoll.federation.ledger import Ledger
+from atoll.federation.protocol import Replies
 from atoll.graph import Graph
 from atoll.tree import Tree, kind
 
 _FACTS = (
     "clients",
-    "test_accuracy",
-    "val_accuracy",
     "best_round",
     "per_client",
+    "figures",
     "seconds_per_round",
     "bytes_up",
     "bytes_down",
@@ -48,14 +48,18 @@ _VERSIONED = ("torch", "numpy", "scipy", "pymetis", "safetensors", "polars")
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run. Accuracies are fractions; the test figure is that of ``best_round``."""
+    """A finished run. Scores are fractions; the test figure is that of ``best_round``.
+
+    ``figures`` has every number of the run by name: the scores of the best round
+    (``test_accuracy``, ``val_loss``, ...) and what the method concluded with, as means over
+    clients; ``bytes_up``, ``bytes_down``, ``rounds`` and ``best_round``.
+    """
 
     experiment: Experiment
     clients: int
-    test_accuracy: float
-    val_accuracy: float
     best_round: int
     per_client: list[dict[str, Any]]
+    figures: dict[str, float]
     seconds_per_round: float
     bytes_up: int
     bytes_down: int
@@ -63,6 +67,27 @@ class Result:
     run_dir: Path
     history: polars.DataFrame
     parameters: Tree
+
+    @property
+    def metric(self) -> str:
+        """What the task is scored by: ``accuracy``, or ``auc`` for links."""
+        return self.experiment.method.task.metric
+
+    @property
+    def test_score(self) -> float:
+        return self.figures[f"test_{self.metric}"]
+
+    @property
+    def val_score(self) -> float:
+        return self.figures[f"val_{self.metric}"]
+
+    @property
+    def test_accuracy(self) -> float:
+        return self.figures["test_accuracy"]
+
+    @property
+    def val_accuracy(self) -> float:
+        return self.figures["val_accuracy"]
 
     def summary(self) -> dict[str, Any]:
         """The plain facts, ready for JSON."""
@@ -75,10 +100,12 @@ class Result:
             "clients": self.clients,
             "rounds": e.run.rounds,
             "seed": e.run.seed,
-            "test_accuracy": _number(self.test_accuracy),
-            "val_accuracy": _number(self.val_accuracy),
+            "task": e.method.task.registered_name,
+            f"test_{self.metric}": _number(self.test_score),
+            f"val_{self.metric}": _number(self.val_score),
             "best_round": self.best_round,
             "per_client": self.per_client,
+            "figures": {name: _number(value) for name, value in self.figures.items()},
             "seconds_per_round": self.seconds_per_round,
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
@@ -87,9 +114,14 @@ class Result:
         }
 
     def spread(self) -> float:
-        """Standard deviation of the test accuracy over clients."""
-        known = [c["test_accuracy"] for c in self.per_client if c["test_accuracy"] is not None]
+        """Standard deviation of the test score over clients."""
+        known = self.test_scores()
         return float(np.std(known)) if known else float("nan")
+
+    def test_scores(self) -> list[float]:
+        """Of the clients that have one."""
+        scores = [client[f"test_{self.metric}"] for client in self.per_client]
+        return [score for score in scores if score is not None]
 
 
 def _number(value: float) -> float | None:
@@ -149,31 +181,38 @@ def store_result(
     fed: InProcess,
     state: Tree,
     parties: list[Graph],
+    concluded: Replies | None,
 ) -> Result:
     """Write the final parameters and the summary, which marks the run as complete."""
     models = {name: leaf for name, leaf in fed.host.state.items() if kind(name) == "model"}
     parameters = joined(state, models)
     write_tree(run_dir / "parameters.safetensors", parameters, {"round": experiment.run.rounds})
     best = history.best()
+    last = _concluding(concluded)
+    traffic = {way: sum(row[way] for row in history.rounds) for way in ("bytes_up", "bytes_down")}
     result = Result(
         experiment=experiment,
         clients=len(parties),
-        test_accuracy=best.mean("test_accuracy"),
-        val_accuracy=best.mean("val_accuracy"),
         best_round=best.round,
         per_client=[
             {
                 "client": row["client"],
-                "test_accuracy": row["test_accuracy"],
-                "val_accuracy": row["val_accuracy"],
+                **{f"{s}_{history.metric}": row[f"{s}_{history.metric}"] for s in ("test", "val")},
+                **last.get(row["client"], {}),
                 "nodes": parties[row["client"]].nodes,
                 "train_nodes": int(parties[row["client"]].train.sum()),
             }
             for row in best.scores.iter_rows(named=True)
         ],
+        figures={
+            **{name: best.mean(name) for name in best.scores.columns[2:]},
+            **_means(last),
+            **traffic,
+            "rounds": len(history.rounds),
+            "best_round": best.round,
+        },
         seconds_per_round=statistics.median(row["seconds"] for row in history.rounds),
-        bytes_up=sum(row["bytes_up"] for row in history.rounds),
-        bytes_down=sum(row["bytes_down"] for row in history.rounds),
+        **traffic,
         rejected_replies=len(fed.rejections),
         run_dir=run_dir,
         history=history.table(),
@@ -185,6 +224,25 @@ def store_result(
     return result
 
 
+def _concluding(replies: Replies | None) -> dict[int, dict[str, float]]:
+    """What each client concluded with, by name."""
+    if replies is None:
+        return {}
+    columns = {
+        name.removeprefix("metric/"): np.asarray(leaf).tolist()
+        for name, leaf in replies.body.items()
+    }
+    return {
+        client: {name: column[i] for name, column in columns.items()}
+        for i, client in enumerate(replies.clients)
+    }
+
+
+def _means(clients: dict[int, dict[str, float]]) -> dict[str, float]:
+    names = next(iter(clients.values()), {})
+    return {name: statistics.fmean(c[name] for c in clients.values()) for name in names}
+
+
 def is_complete(run_dir: Path) -> bool:
     return (run_dir / "summary.json").is_file()
 
@@ -193,10 +251,12 @@ def load_result(run_dir: Path, experiment: Experiment) -> Result:
     """A complete run, read back from its directory."""
     try:
         summary = json.loads((run_dir / "summary.json").read_text())
-        facts: dict[str, Any] = {
-            name: float("nan") if summary[name] is None else summary[name] for name in _FACTS
+        facts: dict[str, Any] = {name: summary[name] for name in _FACTS}
+        facts["figures"] = {
+            name: float("nan") if value is None else value
+            for name, value in summary["figures"].items()
         }
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise damaged(run_dir / "summary.json", problem) from problem
     return Result(
         experiment=experiment,

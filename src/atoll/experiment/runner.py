@@ -37,7 +37,7 @@ from atoll.graph import Graph
 from atoll.methods.base import Info
 from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
-from atoll.rng import server_stream
+from atoll.rng import server_stream, stream
 from atoll.tree import Tree
 
 log = logging.getLogger("atoll")
@@ -73,12 +73,15 @@ class Parties:
 def load_parties(experiment: Experiment) -> Parties:
     """One graph a client; the whole graph for a pooled method."""
     method, whole = experiment.method, load_whole(experiment)
-    graphs = [whole] if method.pooled else parties_of(experiment, whole)
+    parts = [whole] if method.pooled else parties_of(experiment, whole)
+    coins = (stream(experiment.run.seed, k, 0, "task") for k in range(len(parts)))
+    graphs = [method.task.prepare(g, rng) for g, rng in zip(parts, coins, strict=True)]
     for client, graph in enumerate(graphs):
-        if method.needs_labels and not graph.train.any():
+        missing = method.task.missing(graph) if method.needs_labels else ""
+        if missing:
             raise AtollError(
-                f"client {client} ({graph.nodes} nodes) is left with no training node; use fewer "
-                f"clients or a larger split.train."
+                f"client {client} ({graph.nodes} nodes) is left with no {missing}; use fewer "
+                f"clients or a larger share for training."
             )
     anchors: tuple[np.ndarray, ...] = ()
     if method.needs_anchors:
@@ -142,7 +145,7 @@ class _Loop:
         keep_freed_memory()
         self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
         self.fed, self.state = simulate(self.experiment, self.parties)
-        self.history = History()
+        self.history = History(self.experiment.method.task.metric)
         self.done = 0
 
     def restore(self, round: int, server: Tree, clients: Tree) -> None:
@@ -172,9 +175,16 @@ class _Loop:
                 if time.monotonic() - saved > self.experiment.run.checkpoint_seconds:
                     self._save()
                     saved = time.monotonic()
+            concluded = self.experiment.method.conclude(self.fed, self.state)
         store_tables(self.run_dir, self.history, self.fed.ledger)
         return store_result(
-            self.run_dir, self.experiment, self.history, self.fed, self.state, self.parties.graphs
+            self.run_dir,
+            self.experiment,
+            self.history,
+            self.fed,
+            self.state,
+            self.parties.graphs,
+            concluded,
         )
 
     def _round(self, r: int) -> None:

@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from atoll.cohort import SPLITS, Cohort
+from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
 from atoll.ops.optimize import Adam, Optimizer, descend
-from atoll.ops.ragged import segment_mean
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
+from atoll.tasks.base import Task
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import Leaf, Params, Tree, prefixed, spread, under
 
 methods: Registry[Method] = Registry("method", "atoll.methods")
@@ -56,7 +56,9 @@ class Method:
     registered_name: ClassVar[str]
     # Trains on the whole graph instead of the parties' pieces: possible in a simulation only.
     pooled: ClassVar[bool] = False
-    # Every client must have a node to train on.
+    # What the method can be trained for.
+    tasks: ClassVar[tuple[str, ...]] = ("nodes", "links")
+    # Every client must have something to train on.
     needs_labels: ClassVar[bool] = True
     # Parties that hold the same entities are told which ones before the first round.
     needs_anchors: ClassVar[bool] = False
@@ -65,6 +67,7 @@ class Method:
     # Kinds of tensors that may never leave a client.
     private: ClassVar[frozenset[str]] = frozenset({"optimizer", "features", "labels", "edges"})
 
+    task: Task = field(default_factory=NodeClassification)
     model: Model = field(default_factory=GCN)
     optimizer: Optimizer = field(default_factory=Adam)
     epochs: int = 1
@@ -73,6 +76,11 @@ class Method:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise AtollError(f"method.epochs is {self.epochs}; a client needs at least 1 a round.")
+        if self.task.registered_name not in self.tasks:
+            raise AtollError(
+                f"{self.registered_name} can't be trained for the task "
+                f"'{self.task.registered_name}'; it knows {', '.join(self.tasks)}."
+            )
 
     def start(self, info: Info, seed: int) -> Tree:
         """The server's first state."""
@@ -88,7 +96,7 @@ class Method:
 
     def measure(self, fed: Federation, state: Tree) -> Replies:
         """Ask every client how well the model it would use now does on its own nodes."""
-        return fed.ask("evaluate", expect=blank_scores())
+        return fed.ask("evaluate", expect=self.task.blank_scores())
 
     def conclude(self, fed: Federation, state: Tree) -> Replies | None:
         """After the last round: further figures of each client, as scalars ``metric/NAME [K]``."""
@@ -107,12 +115,12 @@ class Method:
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Each client's training loss on the task ``[K]``."""
-        return self.model.nll(params_K, cohort, rng)
+        return self.task.loss(self.model, params_K, cohort, rng)
 
     def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
         """How well each client's model does on the task."""
         with torch.no_grad():
-            return scores(self.model.apply(params_K, cohort), cohort)
+            return self.task.scores(self.model, params_K, cohort)
 
     def fit(
         self,
@@ -189,7 +197,7 @@ class GlobalModel(Method):
 
     def measure(self, fed: Federation, state: Tree) -> Replies:
         sent = prefixed("model", under(state, "model")) if self.evaluates == "global" else {}
-        return fed.ask("evaluate", shared=sent, expect=blank_scores())
+        return fed.ask("evaluate", shared=sent, expect=self.task.blank_scores())
 
 
 def initial_model(
@@ -198,28 +206,6 @@ def initial_model(
     """The common initial model: it follows from the seed, so nobody has to send it."""
     params = model.init(features, classes, server_stream(seed, 0, "initial model"))
     return {name: p.to(dtype) for name, p in params.items()}
-
-
-def blank_scores() -> Tree:
-    """The shape of one client's scores, for checking replies."""
-    zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
-    return {"metric/accuracy": zeros, "metric/loss": zeros, "metric/nodes": zeros}
-
-
-def scores(logits: Tensor, cohort: Cohort) -> Tree:
-    """Accuracy, loss and size of each client's train, val and test nodes, ``[K, 3]`` each."""
-    rows = torch.cat([cohort.rows(split) for split in SPLITS])
-    split = torch.cat([torch.full_like(cohort.rows(s), i) for i, s in enumerate(SPLITS)])
-    cell, cells = cohort.batch[rows] * len(SPLITS) + split, cohort.k * len(SPLITS)
-    chosen, y = logits[rows], cohort.y[rows]
-    losses = cross_entropy(chosen, y, reduction="none").double()
-    right = (chosen.argmax(1) == y).double()
-    columns = {
-        "metric/accuracy": segment_mean(right, cell, cells),
-        "metric/loss": segment_mean(losses, cell, cells),
-        "metric/nodes": torch.bincount(cell, minlength=cells).double(),
-    }
-    return {name: column.view(cohort.k, len(SPLITS)) for name, column in columns.items()}
 
 
 def pick(fed: Federation, fraction: float) -> tuple[int, ...]:

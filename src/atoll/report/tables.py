@@ -40,17 +40,17 @@ def comparison(results: Sequence[Result]) -> Table:
     table = Table(
         title=f"{first.data.registered_name}, {clients} clients "
         f"({first.partition.registered_name}), {first.run.rounds} rounds, seed {first.run.seed}",
-        caption="percent, mean over clients, at the round with the best mean validation accuracy",
+        caption="percent, mean over clients, at the round with the best mean validation score",
     )
     table.add_column("method")
-    for heading in ("test accuracy", "spread", "worst client", "best round",
+    for heading in (f"test {results[0].metric}", "spread", "worst client", "best round",
                     "ms a round", "sent up", "sent down"):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
-        known = [c["test_accuracy"] for c in result.per_client if c["test_accuracy"] is not None]
+        known = result.test_scores()
         table.add_row(
             result.experiment.method.registered_name,
-            percent(result.test_accuracy),
+            percent(result.test_score),
             percent(result.spread()) if len(known) > 1 else "-",
             percent(min(known, default=None)),
             str(result.best_round),
@@ -94,11 +94,12 @@ def describe_table(description: Description) -> Table:
 
 def joining(alone: Result, together: Result) -> str:
     """For how many clients joining was better than training alone."""
-    own = {c["client"]: c["test_accuracy"] for c in alone.per_client}
+    score = f"test_{alone.metric}"
+    own = {c["client"]: c[score] for c in alone.per_client}
     pairs = [
-        (own.get(c["client"]), c["test_accuracy"])
+        (own.get(c["client"]), c[score])
         for c in together.per_client
-        if own.get(c["client"]) is not None and c["test_accuracy"] is not None
+        if own.get(c["client"]) is not None and c[score] is not None
     ]
     better = sum(joined > single for single, joined in pairs)
     worse = sum(joined < single for single, joined in pairs)

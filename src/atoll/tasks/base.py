@@ -1,0 +1,58 @@
+"""What a task is: a loss to train on and scores to report."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cohort import SPLITS, Cohort
+from atoll.graph import Graph
+from atoll.models.base import Model
+from atoll.registry import Registry
+from atoll.rng import CohortRng
+from atoll.tree import Tree
+
+tasks: Registry[Task] = Registry("task", "atoll.tasks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
+    """A task. Its fields are its options."""
+
+    registered_name: ClassVar[str]
+    # The score that is reported, and by which the best round is chosen.
+    metric: ClassVar[str]
+
+    def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
+        """A party's graph as the task needs it; done by the party itself, with its own coins."""
+        return graph
+
+    @abstractmethod
+    def missing(self, graph: Graph) -> str:
+        """What a party lacks for training, in a few words; empty if nothing."""
+
+    @abstractmethod
+    def loss(
+        self,
+        model: Model,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        """Each client's training loss ``[K]``."""
+
+    @abstractmethod
+    def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
+        """``metric/<metric>``, ``metric/loss`` and ``metric/nodes`` (how many examples were
+        scored) of each client's train, val and test examples, ``[K, 3]`` each."""
+
+    def blank_scores(self) -> Tree:
+        """The shape of one client's scores, for checking replies."""
+        zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
+        return {f"metric/{name}": zeros for name in (self.metric, "loss", "nodes")}

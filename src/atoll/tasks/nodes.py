@@ -1,0 +1,56 @@
+"""Node classification."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from atoll.cohort import SPLITS, Cohort
+from atoll.graph import Graph
+from atoll.models.base import Model
+from atoll.ops.ragged import segment_mean
+from atoll.rng import CohortRng
+from atoll.tasks.base import Task, tasks
+from atoll.tree import Tree
+
+
+@tasks.register("nodes")
+@dataclass(frozen=True, kw_only=True)
+class NodeClassification(Task):
+    """Each node's class, from its features and neighbours; scored by accuracy."""
+
+    metric: ClassVar[str] = "accuracy"
+
+    def missing(self, graph: Graph) -> str:
+        return "" if graph.train.any() else "training node"
+
+    def loss(
+        self,
+        model: Model,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        return model.nll(params_K, cohort, rng)
+
+    def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
+        return node_scores(model.apply(params_K, cohort), cohort)
+
+
+def node_scores(logits: Tensor, cohort: Cohort) -> Tree:
+    """Accuracy, loss and size of each client's train, val and test nodes, ``[K, 3]`` each."""
+    rows = torch.cat([cohort.rows(split) for split in SPLITS])
+    split = torch.cat([torch.full_like(cohort.rows(s), i) for i, s in enumerate(SPLITS)])
+    cell, cells = cohort.batch[rows] * len(SPLITS) + split, cohort.k * len(SPLITS)
+    chosen, y = logits[rows], cohort.y[rows]
+    losses = cross_entropy(chosen, y, reduction="none").double()
+    right = (chosen.argmax(1) == y).double()
+    columns = {
+        "metric/accuracy": segment_mean(right, cell, cells),
+        "metric/loss": segment_mean(losses, cell, cells),
+        "metric/nodes": torch.bincount(cell, minlength=cells).double(),
+    }
+    return {name: column.view(cohort.k, len(SPLITS)) for name, column in columns.items()}
