@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,9 @@ class Matcher:
         request = psi.Request()
         request.reveal_intersection = True
         request.encrypted_elements.extend(point.tobytes() for point in points)
-        return _packed(psi.server.CreateFromKey(key, True).ProcessRequest(request).encrypted_elements)
+        return _packed(
+            psi.server.CreateFromKey(key, True).ProcessRequest(request).encrypted_elements
+        )
 
     def _hash(self, salt: str) -> torch.Tensor:
         """Salted hashes instead: quick, and open to anybody with a dictionary of the ids."""
@@ -88,7 +91,9 @@ class Matcher:
         return ranks
 
 
-def numbered(matches: Sequence[tuple[int, int, np.ndarray, np.ndarray]], sizes: Sequence[int]) -> Any:
+def numbered(
+    matches: Sequence[tuple[int, int, np.ndarray, np.ndarray]], sizes: Sequence[int]
+) -> Any:
     """Which places of each site are anchors, and a common number for equal entities.
 
     ``matches`` holds, for a pair of sites, the places in their two lists that are equal.
@@ -102,7 +107,7 @@ def numbered(matches: Sequence[tuple[int, int, np.ndarray, np.ndarray]], sizes: 
             parent[high] = low
     roots = np.array([_root(parent, n) for n in range(len(parent))])
     shared = np.bincount(roots, minlength=len(parent))[roots] > 1
-    places = [np.flatnonzero(shared[a:b]) for a, b in zip(start[:-1], start[1:], strict=True)]
+    places = [np.flatnonzero(shared[a:b]) for a, b in pairwise(start)]
     entities = [roots[a + p] for a, p in zip(start[:-1], places, strict=True)]
     return places, entities
 

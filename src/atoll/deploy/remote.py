@@ -24,7 +24,7 @@ class BelowQuorum(AtollError):
 
 
 class Remote(Federation):
-    """Client k is the site ``sites[k]``. A site that fails a request sits out the rest of its round.
+    """Client k is the site ``sites[k]``. A site that fails a request sits out the round.
 
     At the start of every round the missing sites are looked for again. ``attempt`` goes up whenever
     a round is begun anew: sites then return to their state before it.

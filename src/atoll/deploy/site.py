@@ -25,7 +25,8 @@ from atoll.experiment.config import resolve
 from atoll.federation.host import Host
 from atoll.federation.protocol import Call
 from atoll.graph import Graph
-from atoll.tree import Leaf, Tree, kind, prefixed, subtree
+from atoll.rng import stream
+from atoll.tree import Leaf, Tree, copy, kind, prefixed, subtree
 
 log = logging.getLogger("atoll")
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -150,9 +151,11 @@ class _RunAtSite:
 
     def __init__(self, graph: Graph, facts: dict[str, Any], durable: Durable) -> None:
         experiment = resolve(facts["experiment"])
-        method = experiment.method
-        if method.needs_labels and not graph.train.any():
-            raise AtollError("this site has no node to train on; this method needs some.")
+        method, client, seed = experiment.method, int(facts["client"]), experiment.run.seed
+        graph = method.task.prepare(graph, stream(seed, client, 0, "task"))
+        missing = method.task.missing(graph) if method.needs_labels else ""
+        if missing:
+            raise AtollError(f"this site has no {missing}; {method.registered_name} needs some.")
         if method.needs_anchors:
             anchors = durable.facts("anchors")
             if anchors is None:
@@ -160,10 +163,9 @@ class _RunAtSite:
             graph = graph.with_anchors(np.array(anchors["rows"], dtype=np.int64))
         torch.set_num_threads(experiment.run.threads or torch.get_num_threads())
         dtype = getattr(torch, experiment.run.dtype)
-        cohort = Cohort([graph], [int(facts["client"])], dtype)
         self.durable = durable
-        self.host = Host(method, cohort, experiment.run.seed)
-        self._fresh = _copied(self.host.state)
+        self.host = Host(method, Cohort([graph], [client], dtype), seed)
+        self._fresh = copy(self.host.state)
         self.attempt = -1
         self.round = 0
         found = durable.newest()
@@ -183,7 +185,7 @@ class _RunAtSite:
             raise Stale(f"attempt {request.attempt}, round {call.round}")
         if request.attempt != self.attempt:
             before = self.durable.rolled_back(call.round)
-            self.host.state = _copied(self._fresh) if before is None else before
+            self.host.state = copy(self._fresh) if before is None else before
         seen = _versions(self.host.state)
         each = subtree(request.tree, "each")
         [batch] = self.host.perform(call, self.host.cohort.clients, each)
@@ -204,9 +206,3 @@ def _versions(state: Tree) -> dict[str, tuple[int, int]]:
 
 def _values(leaf: Leaf) -> torch.Tensor:
     return leaf if isinstance(leaf, torch.Tensor) else leaf.values
-
-
-def _copied(state: Tree) -> Tree:
-    from atoll.tree import copy
-
-    return copy(state)
