@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from small_federations import community_parties
-from thread_fleet import again, deployed, experiment
+from thread_fleet import deployed, experiment
 
-from atoll.errors import AtollError
 from atoll.experiment.runner import run_experiment
 from atoll.methods.base import methods
 from atoll.tree import Ragged, subtree
+from small_federations import community_parties
 
 DEPLOYABLE = [n for n in methods if not methods[n].pooled and not methods[n].needs_network]
 

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from atoll.cli import data, experiments
+from atoll.cli import data, deploy, experiments
 from atoll.errors import AtollError, Interrupted
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ for command in (
     data.describe,
     data.split,
     data.fetch,
+    deploy.up,
 ):
     app.command(command.__name__.rstrip("_"))(command)
 

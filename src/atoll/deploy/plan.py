@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from atoll.errors import AtollError, unknown
 from atoll.experiment.checkpoint import write_toml
 from atoll.experiment.config import Experiment, build, describe, read_table, resolve
+from atoll.experiment.result import store_setup
 
 Engine = Literal["nvflare", "flower"]
 FILE = "deployment.toml"
@@ -119,3 +120,16 @@ def read_plan(run_dir: Path) -> Plan:
         raise AtollError(
             f"'{run_dir / FILE}' is damaged ({problem}); start the run anew."
         ) from None
+
+
+def open_run(
+    runs: Path, table: Mapping[str, Any], experiment: Mapping[str, Mapping[str, Any]]
+) -> tuple[Plan, Path]:
+    """A job's plan and its run directory, which an earlier job of the same run may have filled."""
+    plan = plan_of(table, resolve(experiment))
+    run_dir = runs / plan.run
+    if not is_deployed(run_dir):
+        run_dir.mkdir(parents=True, exist_ok=True)
+        store_setup(run_dir, plan.experiment, plan.experiment.run.threads)
+        plan.store(run_dir)
+    return plan, run_dir

@@ -1,0 +1,43 @@
+"""NVIDIA FLARE on this machine alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from atoll.deploy.nvflare_engine import FlareOperator, start_client, start_server
+from atoll.deploy.nvflare_kits import make_kits
+from atoll.deploy.operator import Operator
+from atoll.deploy.processes import Household, Process, free_port, wait_for_port
+
+_SECONDS_TO_LISTEN = 120.0
+
+
+class LocalFlare:
+    """A server and a client a site. The server's name is ``localhost``: it listens there alone."""
+
+    def __init__(self, home: Path, runs: Path) -> None:
+        self.home = home
+        self.runs = runs
+        self.kits = home / "kits"
+
+    def prepare(self, sites: dict[str, Path]) -> None:
+        make_kits(self.kits, "localhost", free_port(), list(sites))
+
+    def start(self, household: Household, sites: dict[str, Path]) -> None:
+        logs = self.home / "logs"
+        server = household.add(start_server(self.kits / "server", self.runs, logs / "server.log"))
+        for site in sites:
+            household.add(self.start_site(site, sites[site]))
+        wait_for_port(self._port(), _SECONDS_TO_LISTEN, server)
+
+    def start_site(self, site: str, data: Path, **more: str) -> Process:
+        kit, log = self.kits / f"site-{site}", self.home / "logs" / f"{site}.log"
+        return start_client(kit, site, data, self.home / "state" / site, log, **more)
+
+    def operator(self) -> Operator:
+        return FlareOperator(self.kits / "operator")
+
+    def _port(self) -> int:
+        server = json.loads((self.kits / "server" / "startup" / "fed_server.json").read_text())
+        return int(server["servers"][0]["service"]["target"].rpartition(":")[2])

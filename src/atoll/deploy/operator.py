@@ -1,0 +1,36 @@
+"""What an operator may do with an engine: start a run's job, watch it, stop it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import Literal
+
+from atoll.deploy.plan import Plan
+
+JobState = Literal["waiting", "running", "ended"]
+
+
+class Operator(ABC):
+    """An engine as its operator sees it. A run may take several jobs, one after the other."""
+
+    @abstractmethod
+    def submit(self, plan: Plan) -> str:
+        """Start a job that begins or continues a run; returns its id."""
+
+    @abstractmethod
+    def state(self, job: str) -> JobState: ...
+
+    @abstractmethod
+    def stop(self, job: str) -> None: ...
+
+    @abstractmethod
+    def connected(self) -> set[str]:
+        """The sites that the engine can reach now."""
+
+    def outside(self, job: str, sites: Collection[str]) -> set[str]:
+        """Which of these sites could work again, but only in a new job."""
+        return set()
+
+    def close(self) -> None:
+        return None

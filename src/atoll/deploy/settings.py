@@ -1,0 +1,34 @@
+"""What processes started by an engine must know, in their environment: paths, and no secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from atoll.deploy.site import Site
+from atoll.errors import AtollError
+
+RUNS, DATA, STATE, SLOW = "ATOLL_RUNS", "ATOLL_SITE_DATA", "ATOLL_SITE_STATE", "ATOLL_SITE_SLOW"
+
+
+def site_environment(data: Path, state: Path) -> dict[str, str]:
+    """Where a site finds its data and keeps its state; never told to anybody."""
+    return {DATA: str(data.resolve()), STATE: str(state.resolve())}
+
+
+def site_from_environment() -> Site:
+    for name in (DATA, STATE):
+        if not os.environ.get(name):
+            raise AtollError(f"{name} is not set; start the site with: atoll client")
+    slow = float(os.environ.get(SLOW, "0"))
+    return Site(Path(os.environ[DATA]), Path(os.environ[STATE]), slow)
+
+
+def quiet_environment() -> dict[str, str]:
+    """The environment for engines' processes: no telemetry, no look for updates, polite threads."""
+    return os.environ | {
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
