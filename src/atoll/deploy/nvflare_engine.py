@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import tempfile
@@ -57,7 +59,9 @@ class FlareOperator(Operator):
 
         logging.getLogger("nvflare").setLevel(logging.ERROR)
         try:
-            self.session = new_secure_session(OPERATOR, str(kit.resolve()), timeout=seconds)
+            # FLARE announces itself on standard output, where our results go.
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.session = new_secure_session(OPERATOR, str(kit.resolve()), timeout=seconds)
         except Exception as problem:
             raise AtollError(
                 f"the server does not answer the operator ({type(problem).__name__}); is it up, "

@@ -22,18 +22,20 @@ class LocalFlare:
         self.kits = home / "kits"
 
     def prepare(self, sites: dict[str, Path]) -> None:
-        make_kits(self.kits, "localhost", free_port(), list(sites))
+        if not (self.kits / "server").is_dir():
+            make_kits(self.kits, "localhost", free_port(), list(sites))
 
-    def start(self, household: Household, sites: dict[str, Path]) -> None:
-        logs = self.home / "logs"
-        server = household.add(start_server(self.kits / "server", self.runs, logs / "server.log"))
-        for site in sites:
-            household.add(self.start_site(site, sites[site]))
+    def start_server(self, household: Household) -> None:
+        log = self.home / "logs" / "server.log"
+        server = household.add(start_server(self.kits / "server", self.runs, log))
         wait_for_port(self._port(), _SECONDS_TO_LISTEN, server)
 
-    def start_site(self, site: str, data: Path, **more: str) -> Process:
+    def start_site(
+        self, household: Household, site: str, data: Path, more: dict[str, str] | None = None
+    ) -> Process:
         kit, log = self.kits / f"site-{site}", self.home / "logs" / f"{site}.log"
-        return start_client(kit, site, data, self.home / "state" / site, log, **more)
+        state = self.home / "state" / site
+        return household.add(start_client(kit, site, data, state, log, **(more or {})))
 
     def operator(self) -> Operator:
         return FlareOperator(self.kits / "operator")

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -34,12 +35,71 @@ class Local(Protocol):
     """An engine's way of running everything on this machine."""
 
     def prepare(self, sites: dict[str, Path]) -> None:
-        """Make keys and settings, once a run."""
+        """Make keys and settings, unless they are there."""
 
-    def start(self, household: Household, sites: dict[str, Path]) -> None:
-        """Start the server and a node a site."""
+    def start_server(self, household: Household) -> None: ...
+
+    def start_site(
+        self, household: Household, site: str, data: Path, more: dict[str, str] | None = None
+    ) -> Process: ...
 
     def operator(self) -> Operator: ...
+
+
+@dataclass
+class Stage:
+    """A federation that stands: its server, its nodes, and an operator to run plans on it."""
+
+    engine: Local
+    household: Household
+    sites: dict[str, Path]
+    runs: Path
+    operator: Operator
+    interrupted: Callable[[], bool]
+
+    def run(self, plan: Plan, run_dir: Path, progress: Progress | None = None) -> Result:
+        """See a run through and return its result."""
+        link = self.runs / plan.run
+        if not link.is_symlink():
+            link.symlink_to(run_dir.resolve(), target_is_directory=True)
+        asked: list[float] = []
+
+        def check() -> None:
+            _server_lives(self.household, run_dir)
+            if self.interrupted():
+                _stop_in_order(run_dir, asked)
+
+        Supervisor(self.operator, plan, run_dir, progress, check).run()
+        return load_result(run_dir, plan.experiment)
+
+
+@contextmanager
+def federation(home: Path, engine: str, sites: dict[str, Path]) -> Iterator[Stage]:
+    """A federation on this machine, its keys, logs and states under ``home``; ended on leaving."""
+    runs = home / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    with Household() as household, _interrupts() as interrupted:
+        local = _local(engine, home, runs)
+        local.prepare(sites)
+        local.start_server(household)
+        for site, data in sites.items():
+            local.start_site(household, site, data)
+        operator = local.operator()
+        try:
+            _wait_for_sites(operator, household, set(sites))
+            yield Stage(local, household, sites, runs, operator, interrupted)
+        finally:
+            operator.close()
+
+
+def _local(engine: str, home: Path, runs: Path) -> Local:
+    if engine == "nvflare":
+        from atoll.deploy.nvflare_local import LocalFlare
+
+        return LocalFlare(home, runs)
+    from atoll.deploy.flower_local import LocalFlower
+
+    return LocalFlower(home, runs)
 
 
 def up(
@@ -60,8 +120,8 @@ def up(
     write_json(run_dir / _FEDERATION / "folder.json", {"folder": str(Path(folder).resolve())})
     if experiment.method.needs_network:
         _lay_down_network(run_dir, experiment, network, plan)
-    _engine(plan, run_dir).prepare(sites)
-    return _run(plan, run_dir, sites, progress)
+    with federation(run_dir / _FEDERATION, plan.engine, sites) as stage:
+        return stage.run(plan, run_dir, progress)
 
 
 def resume_up(run_dir: Path, progress: Progress | None = None) -> Result:
@@ -77,7 +137,8 @@ def resume_up(run_dir: Path, progress: Progress | None = None) -> Result:
             f"submit --resume {plan.run}"
         )
     sites = site_names(party_folders(json.loads(file.read_text())["folder"]))
-    return _run(plan, run_dir, sites, progress)
+    with federation(run_dir / _FEDERATION, plan.engine, sites) as stage:
+        return stage.run(plan, run_dir, progress)
 
 
 def site_names(folders: list[Path]) -> dict[str, Path]:
@@ -93,46 +154,10 @@ def site_names(folders: list[Path]) -> dict[str, Path]:
     return names
 
 
-def _run(plan: Plan, run_dir: Path, sites: dict[str, Path], progress: Progress | None) -> Result:
-    with Household() as household, _interrupts() as interrupted:
-        local = _engine(plan, run_dir)
-        local.start(household, sites)
-        operator = local.operator()
-        try:
-            _wait_for_sites(operator, household, plan)
-            asked: list[float] = []
-
-            def check() -> None:
-                _server_lives(household, run_dir)
-                if interrupted():
-                    _stop_in_order(run_dir, asked)
-
-            Supervisor(operator, plan, run_dir, progress, check).run()
-        finally:
-            operator.close()
-    return load_result(run_dir, plan.experiment)
-
-
-def _engine(plan: Plan, run_dir: Path) -> Local:
-    home = run_dir / _FEDERATION
-    runs = home / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    link = runs / plan.run
-    if not link.is_symlink():
-        link.symlink_to(run_dir, target_is_directory=True)
-    if plan.engine == "nvflare":
-        from atoll.deploy.nvflare_local import LocalFlare
-
-        return LocalFlare(home, runs)
-    from atoll.deploy.flower_local import LocalFlower
-
-    return LocalFlower(home, runs)
-
-
-def _wait_for_sites(operator: Operator, household: Household, plan: Plan) -> None:
+def _wait_for_sites(operator: Operator, household: Household, sites: set[str]) -> None:
     """Until all are connected; a node that ends meanwhile is told of."""
     until = time.monotonic() + _SECONDS_TO_CONNECT
-    while not set(plan.sites) <= operator.connected():
+    while not sites <= operator.connected():
         for process in household.members.values():
             if not process.alive:
                 raise AtollError(
@@ -140,7 +165,7 @@ def _wait_for_sites(operator: Operator, household: Household, plan: Plan) -> Non
                     f"{process.log}"
                 )
         if time.monotonic() > until:
-            missing = ", ".join(sorted(set(plan.sites) - operator.connected()))
+            missing = ", ".join(sorted(sites - operator.connected()))
             raise AtollError(
                 f"{missing} did not connect within {_SECONDS_TO_CONNECT:g} s; see the logs of the "
                 f"run's federation folder."
@@ -203,7 +228,3 @@ def _lay_down_network(run_dir: Path, experiment: Experiment, file: Path | None, 
         assert counted is not None
         matrix = torch.from_numpy(counted.toarray())
     write_tree(run_dir / NETWORK, {"network": matrix}, {})
-
-
-def nodes(household: Household) -> dict[str, Process]:
-    return {name: p for name, p in household.members.items() if name != "the server"}
