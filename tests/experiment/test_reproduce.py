@@ -9,6 +9,7 @@ from atoll.cli import app
 from atoll.errors import AtollError
 from atoll.experiment import recipe as recipes
 from atoll.experiment.recipe import load_recipe, recipe_folder
+from small_federations import needs_data
 
 RECIPE = """
 title = "A made-up table"
@@ -124,7 +125,8 @@ def test_a_cell_outside_its_tolerance_makes_exit_code_1(made_up, paper, above, c
 
 def test_statistics_of_a_partition_have_a_relative_tolerance(made_up, tmp_path):
     (tmp_path / "recipes/nobody/table-1.toml").write_text(
-        "title = 'Sizes'\nsource = 'Nobody'\nseeds = 1\ntolerance = 0.01\nmeasure = 'statistics'\n"
+        "title = 'Sizes'\nsource = 'Nobody'\nseeds = 1\ntolerance = 0.01\n"
+        "measure = 'statistics'\nrelative = true\n"
         "[settings]\ndata = { name = 'patients' }\npartition = { name = 'random', clients = 3 }\n"
         "[rows.three]\npaper = { whole_nodes = 569, nodes = 190, heterogeneity = 0.9 }\n"
     )
@@ -136,6 +138,109 @@ def test_statistics_of_a_partition_have_a_relative_tolerance(made_up, tmp_path):
     assert kept[1]["ours"] == pytest.approx(569 / 3)
     assert kept[1]["tolerance"] == pytest.approx(1.9)
     assert done.output.count("outside") == 1
+
+
+FIGURE = """
+title = "A made-up figure"
+source = "Nobody, 2026."
+seeds = 2
+columns = ["alone", "early", "traffic"]
+
+[settings]
+data = {{ name = "patients" }}
+partition = {{ name = "random", clients = 3 }}
+model = {{ hidden = 8 }}
+run = {{ rounds = 3 }}
+
+[plot]
+kind = "{kind}"
+x = "clients"
+y = "accuracy"
+
+[methods.alone]
+method = {{ name = "local" }}
+[methods.early]
+figure = "test_accuracy@1"
+method = {{ name = "fed-avg" }}
+[methods.traffic]
+figure = "bytes_up"
+method = {{ name = "fed-avg" }}
+
+[rows.three]
+x = 3
+paper = {{ alone = 50.0 }}
+
+[rows.two]
+x = 2
+settings = {{ partition = {{ clients = 2 }} }}
+"""
+
+
+def write_figure(tmp_path, kind):
+    (tmp_path / "recipes/nobody/table-1.toml").write_text(FIGURE.format(kind=kind))
+
+
+def test_columns_show_figures_of_any_method_published_or_not(made_up, tmp_path):
+    write_figure(tmp_path, "lines")
+    done = reproduce("--row", "three")
+    assert done.exit_code == 1, done.output  # local is not within a point of 50
+    kept = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    alone, early, traffic = kept
+    assert alone["paper"] == 50.0
+    assert alone["settings"]["method"]["name"] == "local"
+    assert early["paper"] is None
+    assert 0 < early["ours"] <= 100
+    model_bytes = 4 * (30 * 8 + 8 + 8 * 8 + 8 + 8 * 2 + 2)
+    assert traffic["ours"] > 3 * 3 * model_bytes
+    page = (tmp_path / "results/nobody/table-1.md").read_text()
+    assert "| three | early | - |" in page
+    assert "(table-1.svg)" in page
+
+
+def test_two_figures_of_one_experiment_train_once(made_up, tmp_path, monkeypatch):
+    from atoll.experiment.reproduce import _findings
+    from atoll.studies import run as run_study
+
+    _findings.cache_clear()
+    runs = []
+    original = run_study.run_experiment
+    monkeypatch.setattr(
+        run_study, "run_experiment", lambda e, out: runs.append(e) or original(e, out)
+    )
+    write_figure(tmp_path, "lines")
+    reproduce("--row", "two", "--seeds", "1")
+    assert [e.method.registered_name for e in runs] == ["local", "fed-avg"]
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars", "boxes", "curves"])
+def test_figures_are_drawn_the_same_each_time(made_up, tmp_path, kind):
+    write_figure(tmp_path, kind)
+    pictures = []
+    for _ in range(2):
+        reproduce("--column", "alone", "--column", "early", "--seeds", "2")
+        pictures.append((tmp_path / "results/nobody/table-1.svg").read_bytes())
+    assert pictures[0] == pictures[1]
+    assert b"alone" in pictures[0]
+    assert b"clients" in pictures[0]
+    kept = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    curves = [c["array"] for c in kept if c["array"] is not None]
+    assert [len(c) for c in curves] == ([3, 3] if kind == "curves" else [])
+
+
+@needs_data
+def test_jobs_run_cells_at_the_same_time_to_the_same_numbers(tmp_path):
+    def table(jobs):
+        out = tmp_path / str(jobs)
+        done = CliRunner().invoke(
+            app,
+            ["reproduce", "fed-pub/table-4", "--row", "cora-disjoint-10", "--row",
+             "cora-disjoint-20", "--seeds", "1", "--jobs", jobs, "--out", str(out)],
+        )  # fmt: skip
+        assert done.exit_code in (0, 1), done.output
+        cells = json.loads((out / "fed-pub/table-4.json").read_text())["cells"]
+        return [(c["column"], c["values"]) for c in cells]
+
+    assert table("1") == table("2")
 
 
 def test_a_recipe_without_rows_is_explained(made_up, tmp_path):
@@ -164,6 +269,6 @@ def test_every_recipe_of_the_project_resolves(name):
     assert recipe.targets
     for target in recipe.targets:
         experiment = target.experiment(0)
-        if recipe.header.measure == "accuracy":
-            assert experiment.method.registered_name == target.column
-            assert 0 < target.mean < 100
+        if recipe.study.trains and not target.figure and target.paper is not None:
+            assert 0 < target.paper < 100
+        assert experiment.run.seed == 0

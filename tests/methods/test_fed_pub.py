@@ -5,7 +5,8 @@ from support import assert_same_model, make, train
 
 from atoll.errors import AtollError
 from atoll.methods.fed_pub import FedPub
-from atoll.ops.similarity import cosine, mixing_weights
+from atoll.ops.proxy import functional_likeness
+from atoll.ops.similarity import cosine, mixing_weights, overlap
 from atoll.tree import under
 from small_federations import community_parties
 
@@ -34,7 +35,7 @@ def test_the_server_mixes_by_equation_3():
     method = make("fed-pub", tau=5.0)
     outcome = train(method, parties, rounds=1)
     theta = under(outcome.clients, "model")
-    likeness = method._likeness(theta, parties[0].features, 0)
+    likeness = functional_likeness(method.model, theta, "sbm", parties[0].features, 0.01, 0)
     alpha = mixing_weights(likeness, 5.0)
     assert alpha.sum(1).tolist() == pytest.approx([1.0] * 6)
     for name, sent in under(outcome.server, "model").items():
@@ -44,8 +45,57 @@ def test_the_server_mixes_by_equation_3():
 def test_likeness_by_parameters_is_their_cosine():
     theta = {"a": torch.randn(3, 2, 2), "b": torch.randn(3, 4)}
     flat = torch.cat([theta["a"].flatten(1), theta["b"]], dim=1)
-    found = FedPub(mix="parameters")._likeness(theta, 2, 0)
+    everybody = torch.arange(3)
+    found = FedPub(mix="parameters")._likeness(theta, {}, {}, everybody, 0)
     torch.testing.assert_close(found, cosine(flat))
+
+
+def test_likeness_by_gradients_is_that_of_the_updates():
+    before = {"model/a": torch.randn(4, 2, 2)}
+    step = torch.randn(2, 2, 2)
+    answered = torch.tensor([1, 3])
+    theta = {"a": before["model/a"][answered] + step}
+    found = FedPub(mix="gradients")._likeness(theta, before, {}, answered, 0)
+    torch.testing.assert_close(found, cosine(step.flatten(1)))
+
+
+def test_likeness_by_labels_compares_the_training_nodes_classes():
+    parties = community_parties()
+    method = make("fed-pub", mix="labels")
+    outcome = train(method, parties, rounds=1)
+    counts = np.array([np.bincount(g.y[g.train], minlength=3) for g in parties], dtype=float)
+    expected = overlap(torch.from_numpy(counts / counts.sum(1, keepdims=True)))
+    alpha = mixing_weights(expected, method.tau)
+    theta = under(outcome.clients, "model")["conv2.bias"]
+    torch.testing.assert_close(under(outcome.server, "model")["conv2.bias"], alpha @ theta)
+
+
+def test_a_proxy_of_own_features_is_embedded_by_the_clients():
+    parties = community_parties()
+    outcome = train(make("fed-pub", proxy="features"), parties, rounds=2)
+    up = outcome.fed.ledger.table().filter(direction="up", step="train", round=2)
+    assert "embedding/mean" in set(up["name"])
+    assert up.filter(name="embedding/mean")["bytes"].sum() == 6 * 8 * 8
+    chunked = train(make("fed-pub", proxy="features"), parties, rounds=2, chunk=2)
+    for name, leaf in under(outcome.server, "model").items():
+        torch.testing.assert_close(under(chunked.server, "model")[name], leaf)
+
+
+def test_explicit_communities_leave_strangers_out():
+    likeness = torch.tensor([[1.0, 0.8, 0.3], [0.8, 1.0, 0.5], [0.3, 0.5, 1.0]])
+    alpha = mixing_weights(likeness, 2.0, above=0.5)
+    near, far = np.exp(2.0), np.exp(1.6)
+    assert alpha[0].tolist() == pytest.approx([near / (near + far), far / (near + far), 0.0])
+    assert alpha[2].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_overlap_of_label_distributions_by_hand():
+    shares = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], dtype=torch.float64)
+    found = overlap(shares)
+    assert found.diagonal().tolist() == pytest.approx([1.0] * 3)
+    assert float(found[0, 1]) == pytest.approx(0.0)
+    # JS(p, q) = H(0.75, 0.25) - H(0.5, 0.5) / 2 in bits, with H the entropy.
+    assert float(found[0, 2]) == pytest.approx(1 - (0.8112781244591328 - 0.5) ** 0.5)
 
 
 def test_masks_stay_and_change_and_biases_have_none():
@@ -74,6 +124,40 @@ def test_only_entries_above_the_threshold_travel_and_serve():
     for name, mask in masks.items():
         served = under(half.clients, "model")[name]
         assert (served[mask.abs() < 0.99] == 0).all()
+    size = sum(p[0].numel() for p in under(half.clients, "model").values())
+    concluded = make("fed-pub", threshold=0.99).conclude(half.fed, half.server)
+    shares = concluded.body["metric/model_size"]
+    assert float(shares.sum()) * size == pytest.approx(6 * size - (entries - kept))
+
+
+def test_only_the_entries_a_client_kept_come_back():
+    """And for the others it goes on from its own weights."""
+    parties = community_parties()
+    method = make("fed-pub", threshold=0.99)
+    outcome = train(method, parties, rounds=2)
+    kept = under(outcome.server, "kept")
+    for name, mask in under(outcome.clients, "mask").items():
+        assert torch.equal(kept[name], mask.abs() >= 0.99)
+    own = {n: w.clone() for n, w in under(outcome.clients, "weight").items()}
+    sent = under(outcome.server, "model")
+    seen = {}
+    original = FedPub._objective
+
+    def spy(self, trained, given_K, cohort, rng):
+        seen.update({n: g.clone() for n, g in given_K.items()})
+        return original(self, trained, given_K, cohort, rng)
+
+    FedPub._objective = spy
+    try:
+        outcome.fed.begin(3)
+        method.round(outcome.fed, outcome.server, 3)
+    finally:
+        FedPub._objective = original
+    for name, weight in own.items():
+        assert torch.equal(seen[name], torch.where(kept[name], sent[name], weight))
+    down = outcome.fed.ledger.table().filter(round=3, direction="down", step="train")
+    values = down.filter(name="model/conv1.weight")["bytes"].sum()
+    assert values == 8 * int(kept["conv1.weight"].sum())
 
 
 def test_the_l1_term_shrinks_masks_and_the_proximal_term_holds_the_model():
@@ -175,7 +259,8 @@ def test_clients_with_the_same_data_are_most_alike():
     odd, even = community_parties((40,), seed=1)[0], community_parties((40,), seed=2)[0]
     method = make("fed-pub", mix="function")
     outcome = train(method, [odd, odd, even, even], rounds=15)
-    likeness = method._likeness(under(outcome.clients, "model"), odd.features, 0).numpy()
+    theta = under(outcome.clients, "model")
+    likeness = functional_likeness(method.model, theta, "sbm", odd.features, 0.01, 0).numpy()
     inside = np.mean([likeness[0, 1], likeness[2, 3]])
     across = likeness[:2, 2:].mean()
     assert inside > across

@@ -17,6 +17,7 @@ from atoll.cli.options import DATA_OPTIONS, AsJson, experiment, with_options
 _REGISTRIES = {
     "methods": ("atoll.methods.base", "methods"),
     "models": ("atoll.models.base", "models"),
+    "tasks": ("atoll.tasks.base", "tasks"),
     "datasets": ("atoll.data.base", "datasets"),
     "partitions": ("atoll.partition.base", "partitions"),
     "optimizers": ("atoll.ops.optimize", "optimizers"),

@@ -90,11 +90,12 @@ def reproduce(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
     out: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    jobs: Annotated[int, typer.Option(min=1, help="Cells run at the same time.")] = 1,
 ) -> None:
-    """Run a paper's table and set our numbers beside the paper's.
+    """Run a paper's table or figure and set our numbers beside the paper's.
 
-    Keeps our numbers with the command and seconds, writes the table as Markdown, and exits with 1
-    if a cell is outside its tolerance.
+    Keeps our numbers with the command and seconds, writes the table as Markdown (and draws it, if
+    the paper does), and exits with 1 if a cell is outside its tolerance.
     """
     from atoll.experiment.recipe import load_recipe
     from atoll.experiment.reproduce import reproduce_table
@@ -103,7 +104,7 @@ def reproduce(
 
     recipe = load_recipe(table)
     with _bar() as bar:
-        cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar)
+        cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar, jobs)
     console().print(show(recipe, cells))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Recipes: a table of a paper as settings, seeds, the paper's numbers and a tolerance."""
+"""Recipes: a table or figure of a paper as settings, seeds, published numbers and a tolerance."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any, Literal
 
 from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment, build, merged, read_table, resolve
+from atoll.studies.base import Study, studies
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
     """What holds for the whole table.
 
-    ``measure`` is what its cells hold: the test accuracy of methods, in percent, or statistics of
-    a partition (those of ``atoll.report.description``), where a tolerance is a share of the
-    paper's number. A cell may also be off by ``spreads`` times the paper's own standard deviation,
-    where that is more. ``above`` says whether beating the paper is a deviation.
+    ``measure`` is how its cells come about, a study: ``run`` trains and reads a figure of the
+    result (a column's ``figure``; the test score by default), ``statistics`` describes a
+    partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
+    ``relative``. A cell may also be off by ``spreads`` times the paper's own standard deviation,
+    where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
+    run in every row, published or not.
     """
 
     title: str
@@ -26,20 +29,39 @@ class Header:
     notes: str = ""
     seeds: int = 3
     tolerance: float = 1.0
+    relative: bool = False
     spreads: float = 0.0
     above: Literal["fine", "outside"] = "outside"
-    measure: Literal["accuracy", "statistics"] = "accuracy"
+    measure: str = "run"
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """How the cells are drawn.
+
+    ``lines``: a row is a place on the x axis (its ``x``), a column a line. ``bars``: a row is a
+    group of bars. ``boxes``: a column's values over seeds. ``curves``: a row is a panel, a column
+    a line over rounds. ``heatmaps``: a cell is a panel. Rows with the same ``panel`` share axes.
+    """
+
+    kind: Literal["lines", "bars", "boxes", "curves", "heatmaps"]
+    x: str = ""
+    y: str = ""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One cell of the paper: a row, a method or statistic, and what was published."""
+    """One cell: a row, a column, what was published, if anything, and how to run it."""
 
     row: str
     column: str
-    mean: float
+    paper: float | None
     std: float
     tolerance: float
+    figure: str
+    panel: str
+    x: float | None
     settings: Mapping[str, Mapping[str, Any]]
 
     def experiment(self, seed: int) -> Experiment:
@@ -51,6 +73,11 @@ class Recipe:
     name: str
     header: Header
     targets: tuple[Target, ...]
+    plot: Plot | None = None
+
+    @property
+    def study(self) -> Study:
+        return studies[self.header.measure]()
 
     def chosen(self, rows: list[str], columns: list[str]) -> list[Target]:
         """The cells in some rows and columns; none named means all."""
@@ -85,14 +112,21 @@ def load_recipe(name: str) -> Recipe:
         settings, rows = (table.pop(key) for key in ("settings", "rows"))
     except KeyError as missing:
         raise AtollError(f"'{path}' has no section {missing}; a recipe needs one.") from None
-    methods = table.pop("methods", {})
+    methods, plot = table.pop("methods", {}), table.pop("plot", None)
     header = build(Header, name, table)
     targets = [
         _target(f"{name} {row}", row, column, entry, header, settings, methods)
         for row, entry in rows.items()
-        for column in entry["paper"]
+        for column in _columns(entry, header)
     ]
-    return Recipe(name, header, tuple(targets))
+    drawn = None if plot is None else build(Plot, f"{name} plot", plot)
+    return Recipe(name, header, tuple(targets), drawn)
+
+
+def _columns(entry: Mapping[str, Any], header: Header) -> list[str]:
+    """The columns of a row: those for all rows, its published ones, and further ones of its own."""
+    named = (*header.columns, *entry.get("paper", {}), *entry.get("columns", ()))
+    return list(dict.fromkeys(named))
 
 
 def _target(
@@ -102,17 +136,31 @@ def _target(
     entry: Mapping[str, Any],
     header: Header,
     settings: Mapping[str, Mapping[str, Any]],
-    methods: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    methods: Mapping[str, Mapping[str, Any]],
 ) -> Target:
     own = merged(settings, entry.get("settings", {}))
-    if header.measure == "accuracy":
+    figure = column
+    if studies[header.measure].trains:
         if column not in methods:
-            raise unknown(f"method in {where}:", column, methods)
-        own = merged(own, {"method": {"name": column}}, methods[column])
-    published = entry["paper"][column]
-    mean, std = published if isinstance(published, list) else (published, 0.0)
+            raise unknown(f"column in {where}:", column, methods)
+        of_column = dict(methods[column])
+        figure = of_column.pop("figure", "")
+        named = "name" in of_column.get("method", {})
+        own = merged(own, {} if named else {"method": {"name": column}}, of_column)
+    published = entry.get("paper", {}).get(column)
+    paper, std = published if isinstance(published, list) else (published, 0.0)
     tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
-    if header.measure == "statistics":
-        tolerance = tolerance * abs(mean)
+    if header.relative:
+        tolerance = tolerance * abs(paper or 0.0)
     allowed = max(float(tolerance), header.spreads * std)
-    return Target(row, column, float(mean), float(std), allowed, own)
+    return Target(
+        row=row,
+        column=column,
+        paper=None if paper is None else float(paper),
+        std=float(std),
+        tolerance=allowed,
+        figure=figure,
+        panel=entry.get("panel", ""),
+        x=entry.get("x"),
+        settings=own,
+    )

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from atoll.errors import unknown
+import numpy as np
+
 from atoll.experiment.checkpoint import damaged, write_atomically, write_json
-from atoll.experiment.config import Experiment, describe, resolve
-from atoll.experiment.recipe import Recipe, Target
+from atoll.experiment.config import describe, resolve
+from atoll.experiment.recipe import Recipe, Target, load_recipe
 from atoll.experiment.result import environment
-from atoll.experiment.runner import load_whole, parties_of, partition_rng, run_experiment
-from atoll.report.description import Description
+from atoll.report.plots import draw
 from atoll.report.reproduction import markdown
+from atoll.studies.base import Findings, studies
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Our number beside the paper's, with all it takes to run it again."""
+    """Our number beside the paper's, with all it takes to run it again.
+
+    ``array`` is what a plot needs beyond the number: a curve over rounds, mean over seeds, or a
+    matrix, of the first seed.
+    """
 
     row: str
     column: str
-    paper: float
+    paper: float | None
     paper_std: float
     tolerance: float
     above: str
@@ -39,82 +46,107 @@ class Cell:
     command: str
     settings: dict[str, Any]
     environment: dict[str, Any]
+    array: list[Any] | None = None
 
     @property
-    def difference(self) -> float:
-        return self.ours - self.paper
+    def difference(self) -> float | None:
+        return None if self.paper is None else self.ours - self.paper
 
     @property
     def outside(self) -> bool:
-        if self.above == "fine" and self.difference > 0:
+        if self.difference is None or (self.above == "fine" and self.difference > 0):
             return False
         return abs(self.difference) > self.tolerance
 
 
 def reproduce_table(
-    recipe: Recipe, rows: list[str], columns: list[str], seeds: int | None, out: Path, bar: Any
+    recipe: Recipe,
+    rows: list[str],
+    columns: list[str],
+    seeds: int | None,
+    out: Path,
+    bar: Any,
+    jobs: int = 1,
 ) -> list[Cell]:
     """Run the chosen cells. Each is kept as soon as it is done, beside earlier ones."""
     targets = recipe.chosen(rows, columns)
-    seeds = seeds or recipe.header.seeds
-    task = bar.add_task(recipe.name, total=len(targets) * seeds, note="")
-    kept = load_cells(out, recipe.name)
-    done = []
+    count = seeds or recipe.header.seeds
+    load_cells(out, recipe.name)
+    task = bar.add_task(recipe.name, total=len(targets), note="")
     bar.start()
-    for target in targets:
-        bar.update(task, note=f"{target.row} {target.column}")
-        cell = _run(recipe, target, seeds, lambda: bar.advance(task))
+    done = []
+    for cell in _cells(recipe, targets, count, jobs):
+        bar.update(task, advance=1, note=f"{cell.row} {cell.column}")
         done.append(cell)
-        kept[f"{cell.row} {cell.column}"] = cell
-        _store(out, recipe, kept)
-    return done
+        # Read anew each time: another process may be at work on other rows.
+        _store(out, recipe, load_cells(out, recipe.name) | {f"{cell.row} {cell.column}": cell})
+    order = [(target.row, target.column) for target in targets]
+    return sorted(done, key=lambda cell: order.index((cell.row, cell.column)))
 
 
-def _run(recipe: Recipe, target: Target, seeds: int, advance: Any) -> Cell:
+def _cells(recipe: Recipe, targets: list[Target], seeds: int, jobs: int) -> Iterator[Cell]:
+    if jobs == 1:
+        yield from (_run(recipe, target, seeds) for target in targets)
+        return
+    # Cells that show different figures of one experiment share its run, so they stay together.
+    together: dict[str, list[Target]] = {}
+    for target in targets:
+        together.setdefault(json.dumps(target.settings, sort_keys=True), []).append(target)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = [
+            pool.submit(_run_named, recipe.name, [(t.row, t.column) for t in group], seeds)
+            for group in together.values()
+        ]
+        for ready in as_completed(waiting):
+            yield from ready.result()
+
+
+def _run_named(name: str, places: list[tuple[str, str]], seeds: int) -> list[Cell]:
+    recipe = load_recipe(name)
+    return [_run(recipe, t, seeds) for t in recipe.targets if (t.row, t.column) in places]
+
+
+def _run(recipe: Recipe, target: Target, seeds: int) -> Cell:
     started = time.perf_counter()
-    values, best_rounds = [], []
+    study = recipe.study
+    found = []
     for seed in range(seeds):
-        experiment = target.experiment(seed)
-        if recipe.header.measure == "statistics":
-            values.append(_statistic(experiment, target.column))
-        else:
-            with tempfile.TemporaryDirectory() as scratch:
-                result = run_experiment(experiment, Path(scratch))
-            values.append(100 * result.test_accuracy)
-            best_rounds.append(result.best_round)
-        advance()
+        config = json.dumps(describe(target.experiment(seed)), sort_keys=True)
+        found.append(_findings(recipe.header.measure, config))
+    figure = target.figure or study.default_figure(target.experiment(0))
+    values = [study.figure(findings, figure) for findings in found]
     return Cell(
         row=target.row,
         column=target.column,
-        paper=target.mean,
+        paper=target.paper,
         paper_std=target.std,
         tolerance=target.tolerance,
         above=recipe.header.above,
         ours=statistics.mean(values),
         std=statistics.stdev(values) if len(values) > 1 else 0.0,
         values=tuple(values),
-        best_rounds=tuple(best_rounds),
+        best_rounds=tuple(findings.best_round for findings in found),
         seconds=time.perf_counter() - started,
         command=f"atoll reproduce {recipe.name} --row {target.row} --seeds {seeds}",
         settings=describe(target.experiment(0)),
         environment=environment(),
+        array=_array(recipe, [findings.arrays.get(figure) for findings in found]),
     )
 
 
-def _statistic(experiment: Experiment, name: str) -> float:
-    """One statistic of a partition; a row's other cells reuse the computation."""
-    found = _statistics(json.dumps(describe(experiment), sort_keys=True))
-    if name not in found:
-        raise unknown("statistic", name, found)
-    return found[name]
+# Large enough for the cells of a row that differ only in which figure they show.
+@lru_cache(maxsize=64)
+def _findings(measure: str, config: str) -> Findings:
+    return studies[measure]().findings(resolve(json.loads(config)))
 
 
-@lru_cache(maxsize=8)
-def _statistics(config: str) -> dict[str, float]:
-    experiment = resolve(json.loads(config))
-    whole = load_whole(experiment)
-    found = Description(whole, parties_of(experiment, whole)).statistics()
-    return found | experiment.partition.statistics(whole, partition_rng(experiment))
+def _array(recipe: Recipe, arrays: list[np.ndarray | None]) -> list[Any] | None:
+    known = [a for a in arrays if a is not None]
+    if recipe.plot is None or recipe.plot.kind not in ("curves", "heatmaps") or not known:
+        return None
+    drawn = known[0] if recipe.plot.kind == "heatmaps" else np.mean(known, axis=0)
+    rounded: list[Any] = np.round(drawn, 4).tolist()
+    return rounded
 
 
 def load_cells(out: Path, name: str) -> dict[str, Cell]:
@@ -136,4 +168,6 @@ def _store(out: Path, recipe: Recipe, cells: dict[str, Cell]) -> None:
         key=lambda cell: order[f"{cell.row} {cell.column}"],
     )
     write_json(out / f"{recipe.name}.json", {"cells": [asdict(cell) for cell in sorted_cells]})
+    if recipe.plot is not None:
+        draw(recipe, sorted_cells, out / f"{recipe.name}.svg")
     write_atomically(out / f"{recipe.name}.md", markdown(recipe, sorted_cells).encode())

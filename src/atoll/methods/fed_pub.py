@@ -11,12 +11,12 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method, initial_model, methods
-from atoll.ops.masked import misfits, pack_kept, unpack_kept
+from atoll.ops.masked import bad_patterns, pack_tree, packed_shape, unpack_tree
 from atoll.ops.optimize import descend
-from atoll.ops.proxy import ProxyKind, proxy_cohort
-from atoll.ops.similarity import cosine, mixing_weights
+from atoll.ops.proxy import ProxyKind, embedding_width, functional_likeness, own_features
+from atoll.ops.similarity import cosine, mixing_weights, overlap
 from atoll.rng import CohortRng
-from atoll.tree import Params, Ragged, Tree, prefixed, spread, sq_dist, under
+from atoll.tree import Params, Tree, copy, prefixed, put, spread, sq_dist, under
 
 
 @methods.register("fed-pub")
@@ -35,7 +35,8 @@ class FedPub(Method):
     round. Both are trained on
     ``L(theta_i) + l1 |mu_i|_1 + proximal |theta_i - theta_bar_i|^2`` (eq. 4). Entries of the mask
     below ``threshold`` count as zero at test time and on the wire: only the other entries of
-    ``theta_i`` are sent, with one bit an entry that says which. Masks never leave.
+    ``theta_i`` are sent, with one bit an entry that says which, and only those of ``theta_bar_i``
+    come back; for the rest the client goes on from its own ``w_i``. Masks never leave.
 
     Where the text leaves room or its code differs:
 
@@ -49,11 +50,15 @@ class FedPub(Method):
       not connected.
 
     ``masks = false`` and ``mix = "uniform"`` are the paper's ablations; both together are FedAvg
-    with every client counting the same. ``mix = "parameters"`` compares the parameters themselves
-    (Figure 3).
+    with every client counting the same. ``mix`` may also compare the ``parameters`` themselves,
+    the ``gradients`` (the updates ``theta_i - theta_bar_i``; Figure 3), or the clients' ``labels``
+    (Table 10: one minus the Jensen-Shannon distance of the training nodes' classes, which every
+    client must then reveal). ``proxy = "features"`` has each client embed its model on the random
+    graph dressed in features of its own (Table 9) and send the embedding. ``community`` above -1
+    mixes only clients that are more alike than that (Table 11: 0.5).
     """
 
-    private: ClassVar[frozenset[str]] = Method.private | {"mask"}
+    private: ClassVar[frozenset[str]] = Method.private | {"mask", "weight"}
 
     tau: float = 3.0
     l1: float = 1e-3
@@ -61,8 +66,9 @@ class FedPub(Method):
     threshold: float = 1e-3
     l1_norm: Literal["mean", "sum"] = "mean"
     masks: bool = True
-    mix: Literal["function", "parameters", "uniform"] = "function"
+    mix: Literal["function", "parameters", "gradients", "labels", "uniform"] = "function"
     proxy: ProxyKind = "sbm"
+    community: float = -1.0
     as_published: bool = False
 
     def __post_init__(self) -> None:
@@ -73,10 +79,16 @@ class FedPub(Method):
 
     def start(self, info: Info, seed: int) -> Tree:
         model = initial_model(self.model, info.features, info.classes, info.dtype, seed)
-        sent = prefixed("model", spread(model, info.clients))
+        personal_K = spread(model, info.clients)
+        state = prefixed("model", personal_K) | {
+            "proxy/features": torch.tensor(info.features),
+            "proxy/classes": torch.tensor(info.classes),
+        }
         if self.as_published:
-            sent |= prefixed("published-mask", _ones(spread(model, info.clients)))
-        return sent | {"proxy/features": torch.tensor(info.features)}
+            return state | prefixed("published-mask", _ones(personal_K))
+        # Which entries each client kept when it last answered: all of them, at first.
+        everything = {name: m.bool() for name, m in _ones(personal_K).items() if self.masks}
+        return state | prefixed("kept", everything)
 
     def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
         model = initial_model(self.model, cohort.features, cohort.classes, cohort.dtype, rng.seed)
@@ -86,32 +98,37 @@ class FedPub(Method):
         return (
             prefixed("model", params_K)
             | prefixed("mask", mask_K)
+            | prefixed("weight", {name: params_K[name].clone() for name in mask_K})
             | prefixed("optimizer", optimizer_K)
         )
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        sent_K = {name: leaf for name, leaf in state.items() if isinstance(leaf, Tensor)}
-        features = sent_K.pop("proxy/features")
-        replies = fed.ask("train", each=sent_K, expect=self._one_reply(sent_K))
-        replies = self._fitting(fed, replies, sent_K)
-        received = self._unpacked(replies, sent_K)
-        likeness = self._likeness(under(received, "model"), int(features), fed.seed)
-        alpha = mixing_weights(likeness, self.tau)
-        # Who did not answer keeps the model it has.
+        personal_K, kept_K = under(state, "model"), under(state, "kept")
+        masks_K = under(state, "published-mask")
+        sent = pack_tree(personal_K, kept_K) | prefixed("published-mask", masks_K)
+        replies = fed.ask("train", each=sent, expect=self._one_reply(state))
+        shapes = {name: p.shape[1:] for name, p in personal_K.items()}
+        replies = self._fitting(fed, replies, shapes)
         place = {client: i for i, client in enumerate(fed.clients)}
         rows = torch.tensor([place[client] for client in replies.clients])
-        personal: Tree = {"proxy/features": features}
-        everybody = len(rows) == len(fed.clients)
-        for name, theta in received.items():
-            mixed = torch.tensordot(alpha, theta, dims=1)
-            personal[name] = mixed if everybody else sent_K[name].index_copy(0, rows, mixed)
-        return personal
+        theta_K, now_kept_K = unpack_tree(replies.body, shapes)
+        likeness = self._likeness(theta_K, state, replies.body, rows, fed.seed)
+        alpha = mixing_weights(likeness, self.tau, self.community)
+        mixed = prefixed("model", _mixed(alpha, theta_K))
+        mixed |= prefixed("published-mask", _mixed(alpha, under(replies.body, "published-mask")))
+        mixed |= prefixed("kept", now_kept_K)
+        if len(rows) == len(fed.clients):
+            return state | mixed
+        # Who did not answer keeps the model it has.
+        before = {name: leaf for name, leaf in state.items() if name in mixed}
+        return state | put(copy(before), rows.tolist(), mixed, len(fed.clients))
 
     @client_step
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        given_K = under(each, "model")
+        shapes = {name: p.shape[1:] for name, p in under(state, "model").items()}
+        given_K = _completed(*unpack_tree(each, shapes), under(state, "weight"))
         # What was sent is not ours to change in place; our own mask is.
         start_K = {name: p.clone() for name, p in given_K.items()}
         sent_mask_K = {name: m.clone() for name, m in under(each, "published-mask").items()}
@@ -129,11 +146,44 @@ class FedPub(Method):
         state = (
             prefixed("model", theta_K)
             | prefixed("mask", mask_K)
+            | prefixed("weight", {name: weight_K[name] for name in mask_K})
             | prefixed("optimizer", optimizer_K)
         )
         if self.as_published:
-            return state, Reply(prefixed("model", weight_K) | prefixed("published-mask", mask_K))
-        return state, Reply(_packed(theta_K, kept_K))
+            body = prefixed("model", weight_K) | prefixed("published-mask", mask_K)
+        else:
+            body = pack_tree(theta_K, kept_K)
+        return state, Reply(body | self._about(theta_K, cohort, rng))
+
+    def conclude(self, fed: Federation, state: Tree) -> Replies:
+        """``model_size``: the share of a client's parameters that it uses and sends."""
+        return fed.ask("weigh", expect={"metric/model_size": torch.zeros(()).double()})
+
+    @client_step
+    def weigh(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        masks_K, params_K = under(state, "mask"), under(state, "model")
+        dropped_K = torch.zeros(cohort.k, dtype=torch.float64)
+        for m in masks_K.values():
+            dropped_K += (m.abs() < self.threshold).flatten(1).sum(1)
+        size = sum(p[0].numel() for p in params_K.values())
+        return state, Reply({"metric/model_size": 1 - dropped_K / size})
+
+    def _about(self, theta_K: Params, cohort: Cohort, rng: CohortRng) -> Tree:
+        """What else a client sends, where the server can't tell likeness from the models."""
+        if self.mix == "labels":
+            rows = cohort.rows("train")
+            cell = cohort.batch[rows] * cohort.classes + cohort.y[rows]
+            counts = torch.bincount(cell, minlength=cohort.k * cohort.classes).to(cohort.dtype)
+            counts = counts.view(cohort.k, cohort.classes)
+            return {"histogram/classes": counts / counts.sum(1, keepdim=True)}
+        if self.mix == "function" and self.proxy == "features":
+            proxy = own_features(cohort, self._across, rng)
+            with torch.no_grad():
+                h = self.model.embed(theta_K, proxy)
+            return {"embedding/mean": h.view(cohort.k, -1, h.shape[1]).mean(1)}
+        return {}
 
     def _objective(
         self, trained: Params, given_K: Params, cohort: Cohort, rng: CohortRng
@@ -151,63 +201,78 @@ class FedPub(Method):
             loss_K = loss_K + self.l1 * total_K / count
         return loss_K
 
-    def _likeness(self, theta_K: Params, features: int, seed: int) -> Tensor:
-        """``S [K, K]``."""
+    @property
+    def _across(self) -> float:
+        """How likely an edge between the proxy's blocks is."""
+        return 0.0 if self.as_published else 0.01
+
+    def _likeness(
+        self, theta_K: Params, before: Tree, replies: Tree, rows: Tensor, seed: int
+    ) -> Tensor:
+        """``S [m, m]`` of the clients that answered, at ``rows`` of what was sent before."""
         some = next(iter(theta_K.values()))
         k = some.shape[0]
         if self.mix == "uniform":
             return torch.zeros(k, k, dtype=some.dtype)
         if self.mix == "parameters":
             return cosine(torch.cat([p.flatten(1) for p in theta_K.values()], dim=1))
-        across = 0.0 if self.as_published else 0.01
-        cohort = proxy_cohort(self.proxy, features, across, k, some.dtype, seed)
-        with torch.no_grad():
-            h = self.model.embed(theta_K, cohort)
-        return cosine(h.view(k, -1, h.shape[1]).mean(1))
+        if self.mix == "gradients":
+            sent_K = under(before, "model")
+            steps = [(p - sent_K[name][rows]).flatten(1) for name, p in theta_K.items()]
+            return cosine(torch.cat(steps, dim=1))
+        if self.mix == "labels":
+            return overlap(under(replies, "histogram")["classes"])
+        if self.proxy == "features":
+            return cosine(under(replies, "embedding")["mean"])
+        features = int(under(before, "proxy")["features"])
+        return functional_likeness(self.model, theta_K, self.proxy, features, self._across, seed)
 
-    def _one_reply(self, sent_K: Params) -> Tree:
+    def _one_reply(self, state: Tree) -> Tree:
         """What one client sends: masked weights as kept values and a pattern, the rest whole."""
         expect: Tree = {}
-        for name, leaf in sent_K.items():
+        for name, leaf in under(state, "model").items():
             if self.masks and not self.as_published and _is_masked(leaf):
-                expect[name] = Ragged(leaf.new_zeros(0), (0,))
-                bits = -(-leaf[0].numel() // 8)
-                expect[name.replace("model/", "pattern/")] = torch.zeros(bits, dtype=torch.uint8)
+                expect[f"model/{name}"], expect[f"pattern/{name}"] = packed_shape(
+                    leaf.shape[1:], leaf.dtype
+                )
             else:
-                expect[name] = leaf[0]
+                expect[f"model/{name}"] = leaf[0]
+        for name, leaf in under(state, "published-mask").items():
+            expect[f"published-mask/{name}"] = leaf[0]
+        known = under(state, "proxy")
+        if self.mix == "labels":
+            expect["histogram/classes"] = leaf.new_zeros(int(known["classes"]))
+        elif self.mix == "function" and self.proxy == "features":
+            one_K = {name: p[:1] for name, p in under(state, "model").items()}
+            width = embedding_width(self.model, one_K, int(known["features"]))
+            expect["embedding/mean"] = leaf.new_zeros(width)
         return expect
 
-    def _fitting(self, fed: Federation, replies: Replies, sent_K: Params) -> Replies:
+    def _fitting(
+        self, fed: Federation, replies: Replies, shapes: Mapping[str, torch.Size]
+    ) -> Replies:
         """The replies whose patterns fit their values."""
-        bad = {
-            replies.clients[row]
-            for name, leaf, pattern in _kept_parts(replies)
-            for row in misfits(leaf, pattern, sent_K[name].shape[1:])
-        }
+        bad = {replies.clients[row] for row in bad_patterns(replies.body, shapes)}
         for client in sorted(bad):
             fed.reject("train", client, "its pattern does not fit its values")
         if len(bad) == len(replies.clients):
             raise NoReplies(f"no client's parameters could be read in round {fed.round}.")
         return replies.without(bad) if bad else replies
 
-    def _unpacked(self, replies: Replies, sent_K: Params) -> Params:
-        """Every client's model, whole again ``[m, ...]``, in the order it was sent."""
-        parts = {
-            name: unpack_kept(leaf, pattern, sent_K[name].shape[1:])
-            for name, leaf, pattern in _kept_parts(replies)
-        }
-        dense = {n: leaf for n, leaf in replies.body.items() if isinstance(leaf, Tensor)}
-        return {name: parts[name] if name in parts else dense[name] for name in sent_K}
+
+def _mixed(alpha: Tensor, values_K: Params) -> Params:
+    """``sum_j alpha_ij theta_j`` (eq. 3)."""
+    return {name: torch.tensordot(alpha, v, dims=1) for name, v in values_K.items()}
 
 
-def _kept_parts(replies: Replies) -> list[tuple[str, Ragged, Tensor]]:
-    """The parameters that came in part: name, kept values, pattern."""
-    found = []
-    for name, leaf in replies.body.items():
-        pattern = replies.body.get(name.replace("model/", "pattern/"))
-        if isinstance(leaf, Ragged) and isinstance(pattern, Tensor):
-            found.append((name, leaf, pattern))
-    return found
+def _completed(given_K: Params, kept_K: Params, own_K: Params) -> Params:
+    """What the server sent, with the client's own values where it sent none."""
+    return {
+        name: given
+        if name not in kept_K or bool(kept_K[name].all())
+        else torch.where(kept_K[name], given, own_K[name])
+        for name, given in given_K.items()
+    }
 
 
 def _is_masked(leaf_K: Tensor) -> bool:
@@ -237,15 +302,3 @@ def _thresholded(mask_K: Params, kept_K: Params) -> Params:
         name: m if bool(kept_K[name].all()) else m * kept_K[name].to(m.dtype)
         for name, m in mask_K.items()
     }
-
-
-def _packed(theta_K: Params, kept_K: Params) -> Tree:
-    """What travels of ``theta``: the kept entries."""
-    body: Tree = {}
-    for name, theta in theta_K.items():
-        if name in kept_K:
-            values, pattern = pack_kept(theta, kept_K[name])
-            body[f"model/{name}"], body[f"pattern/{name}"] = values, pattern
-        else:
-            body[f"model/{name}"] = theta
-    return body

@@ -2,11 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from atoll.tree import Ragged
+from atoll.tree import Leaf, Params, Ragged, Tree
+
+
+def pack_tree(values_K: Mapping[str, Tensor], kept_K: Mapping[str, Tensor]) -> Tree:
+    """``model/NAME`` and ``pattern/NAME`` for parameters with a mask, ``model/NAME`` for others."""
+    body: Tree = {}
+    for name, values in values_K.items():
+        if name in kept_K:
+            body[f"model/{name}"], body[f"pattern/{name}"] = pack_kept(values, kept_K[name])
+        else:
+            body[f"model/{name}"] = values
+    return body
+
+
+def unpack_tree(
+    body: Mapping[str, Leaf], shapes: Mapping[str, torch.Size]
+) -> tuple[Params, Params]:
+    """The inverse: parameters with zeros where nothing was kept, and what was."""
+    values, kept = {}, {}
+    for name, shape in shapes.items():
+        leaf = body[f"model/{name}"]
+        if isinstance(leaf, Ragged):
+            pattern = body[f"pattern/{name}"]
+            assert isinstance(pattern, Tensor)
+            values[name] = unpack_kept(leaf, pattern, shape)
+            kept[name] = _bits(pattern, shape).view(-1, *shape)
+        else:
+            values[name] = leaf
+    return values, kept
+
+
+def bad_patterns(body: Mapping[str, Leaf], shapes: Mapping[str, torch.Size]) -> set[int]:
+    """The rows of a packed tree in which some pattern does not fit its values."""
+    bad: set[int] = set()
+    for name, shape in shapes.items():
+        leaf, pattern = body[f"model/{name}"], body.get(f"pattern/{name}")
+        if isinstance(leaf, Ragged) and isinstance(pattern, Tensor):
+            bad.update(misfits(leaf, pattern, shape))
+    return bad
+
+
+def packed_shape(shape: torch.Size, dtype: torch.dtype) -> tuple[Ragged, Tensor]:
+    """What one client's packed parameter looks like: some values and a pattern."""
+    bits = -(-shape.numel() // 8)
+    return Ragged(torch.zeros(0, dtype=dtype), (0,)), torch.zeros(bits, dtype=torch.uint8)
 
 
 def pack_kept(values_K: Tensor, kept_K: Tensor) -> tuple[Ragged, Tensor]:

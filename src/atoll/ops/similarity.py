@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,26 @@ def cosine(rows: Tensor) -> Tensor:
     return unit @ unit.T
 
 
-def mixing_weights(similarity: Tensor, scale: float) -> Tensor:
-    """``exp(scale S_ij) / sum_k exp(scale S_ik)``: rows sum to one (FED-PUB, eq. 3)."""
-    return torch.softmax(scale * similarity, dim=1)
+def overlap(shares: Tensor) -> Tensor:
+    """One minus the Jensen-Shannon distance (in bits) of every pair of distributions ``[K, K]``."""
+    p, q = shares[:, None], shares[None]
+    middle = (p + q) / 2
+    divergence = (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
+    return 1 - divergence.clamp(min=0).sqrt()
+
+
+def _relative_entropy(p: Tensor, q: Tensor) -> Tensor:
+    # xlogy is zero where p is, whatever q is.
+    return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1) / math.log(2)
+
+
+def mixing_weights(similarity: Tensor, scale: float, above: float = -1.0) -> Tensor:
+    """``exp(scale S_ij) / sum_k exp(scale S_ik)``: rows sum to one (FED-PUB, eq. 3).
+
+    Only clients alike by more than ``above`` mix (Appendix C.8), each with itself in any case.
+    """
+    scaled = scale * similarity
+    if above > -1.0:
+        strangers = (similarity <= above) & ~torch.eye(len(similarity), dtype=torch.bool)
+        scaled = scaled.masked_fill(strangers, -torch.inf)
+    return torch.softmax(scaled, dim=1)

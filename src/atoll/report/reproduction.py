@@ -14,22 +14,32 @@ if TYPE_CHECKING:
 _COLUMNS = ("row", "column", "paper", "ours", "diff.", "allowed", "seeds", "seconds")
 
 
-_MEASURES = {"accuracy": "Accuracy in percent", "statistics": "Statistics of the partition"}
-
-
 def _figures(cell: Cell) -> tuple[str, ...]:
     return (
         cell.row,
         cell.column,
-        f"{_short(cell.paper)} ± {_short(cell.paper_std)}"
-        if cell.paper_std
-        else _short(cell.paper),
+        _published(cell),
         f"{_short(cell.ours)} ± {_short(cell.std)}",
-        ("+" if cell.difference >= 0 else "-") + _short(abs(cell.difference)),
-        _short(cell.tolerance) + (" (outside)" if cell.outside else ""),
+        *_compared(cell),
         str(len(cell.values)),
         f"{cell.seconds:.0f}",
     )
+
+
+def _published(cell: Cell) -> str:
+    if cell.paper is None:
+        return "-"
+    spread = f" ± {_short(cell.paper_std)}" if cell.paper_std else ""
+    return _short(cell.paper) + spread
+
+
+def _compared(cell: Cell) -> tuple[str, str]:
+    """The difference and what is allowed; nothing where nothing was published."""
+    if cell.difference is None:
+        return "-", "-"
+    sign = "+" if cell.difference >= 0 else "-"
+    allowed = _short(cell.tolerance) + (" (outside)" if cell.outside else "")
+    return sign + _short(abs(cell.difference)), allowed
 
 
 def _short(value: float) -> str:
@@ -57,8 +67,10 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
     lines = [f"# {recipe.header.title}", "", recipe.header.source, ""]
     if recipe.header.notes:
         lines += [recipe.header.notes.strip(), ""]
+    if recipe.plot is not None:
+        lines += [f"![{recipe.header.title}]({recipe.name.split('/')[-1]}.svg)", ""]
     lines += [
-        f"{_MEASURES[recipe.header.measure]}, mean ± standard deviation over seeds. Written by "
+        f"{recipe.study.caption}, mean ± standard deviation over seeds. Written by "
         "`atoll reproduce`; do not edit.",
         "",
         "| " + " | ".join(_COLUMNS) + " |",
