@@ -89,9 +89,7 @@ class FlareOperator(Operator):
     def outside(self, job: str, sites: Collection[str]) -> set[str]:
         """FLARE lets nobody back into a running job: a site that has lost it needs a new one."""
         told = self.session.get_client_job_status() or []
-        idle = {str(client.get("client_name")) for client in told} - {
-            str(client.get("client_name")) for client in told if job in json.dumps(client)
-        }
+        idle = {str(client["client_name"]) for client in told if client["status"] == "no_jobs"}
         return idle & set(sites)
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from atoll.errors import AtollError
 
 OPERATOR = "operator@atoll.org"
 _ORG, _PROJECT = "atoll", "atoll"
+_SECONDS_WITHOUT_HEARTBEAT = 40
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _CLASSES = ("atoll.deploy.nvflare_job.AtollController", "atoll.deploy.nvflare_job.AtollExecutor")
 # An operator may start, stop and watch runs. Nobody may look into a site's files or send code.
@@ -119,6 +120,9 @@ def _own_rules(kit: Path, folder: str) -> None:
     rules["allow_log_streaming"] = False
     # A site's error log may quote its data: it stays there.
     rules["components"] = [c for c in rules["components"] if "logging" not in c["path"]]
+    for server in rules.get("servers", []):
+        # A dead site must not be reckoned with for ten minutes.
+        server["heart_beat_timeout"] = _SECONDS_WITHOUT_HEARTBEAT
     for component in rules["components"]:
         if component["id"] == "job_scheduler":
             component["args"] |= {"max_jobs": 4, "min_schedule_interval": 1.0}

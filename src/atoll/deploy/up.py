@@ -20,6 +20,7 @@ from atoll.deploy.coordinator import HANDOVER, NETWORK
 from atoll.deploy.operator import Operator
 from atoll.deploy.plan import Plan, Terms, new_plan, read_plan
 from atoll.deploy.processes import Household, Process
+from atoll.deploy.settings import SLOW
 from atoll.deploy.supervisor import Supervisor, read_status
 from atoll.errors import AtollError, Interrupted
 from atoll.experiment.checkpoint import write_json, write_tree
@@ -74,8 +75,13 @@ class Stage:
 
 
 @contextmanager
-def federation(home: Path, engine: str, sites: dict[str, Path]) -> Iterator[Stage]:
-    """A federation on this machine, its keys, logs and states under ``home``; ended on leaving."""
+def federation(
+    home: Path, engine: str, sites: dict[str, Path], slow: dict[str, str] | None = None
+) -> Iterator[Stage]:
+    """A federation on this machine, its keys, logs and states under ``home``; ended on leaving.
+
+    ``slow`` delays every step of a site by so many seconds, for drills.
+    """
     runs = home / "runs"
     runs.mkdir(parents=True, exist_ok=True)
     with Household() as household, _interrupts() as interrupted:
@@ -83,7 +89,7 @@ def federation(home: Path, engine: str, sites: dict[str, Path]) -> Iterator[Stag
         local.prepare(sites)
         local.start_server(household)
         for site, data in sites.items():
-            local.start_site(household, site, data)
+            local.start_site(household, site, data, {SLOW: (slow or {}).get(site, "0")})
         operator = local.operator()
         try:
             _wait_for_sites(operator, household, set(sites))
