@@ -30,6 +30,11 @@ for command in (
     data.split,
     data.fetch,
     deploy.up,
+    deploy.keys,
+    deploy.server,
+    deploy.client,
+    deploy.submit,
+    deploy.status,
 ):
     app.command(command.__name__.rstrip("_"))(command)
 

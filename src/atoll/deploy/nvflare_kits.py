@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,6 @@ from atoll.errors import AtollError
 OPERATOR = "operator@atoll.org"
 _ORG, _PROJECT = "atoll", "atoll"
 _SECONDS_WITHOUT_HEARTBEAT = 40
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _CLASSES = ("atoll.deploy.nvflare_job.AtollController", "atoll.deploy.nvflare_job.AtollExecutor")
 # An operator may start, stop and watch runs. Nobody may look into a site's files or send code.
 _MAY = {
@@ -43,11 +41,6 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
     ``server`` is the name that sites dial and that its certificate bears. Called again with more
     sites it makes kits for the new ones under the same authority and leaves the others alone.
     """
-    for site in sites:
-        if not _NAME.fullmatch(site) or len(site) > 60:
-            raise AtollError(
-                f"'{site}' can't be a site's name; use letters, digits, '-' and '_', at most 60."
-            )
     workspace = out / "authority"
     made = _provision(workspace, server, port, sites)
     for kit, folder in (
