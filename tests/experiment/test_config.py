@@ -3,6 +3,8 @@ import pytest
 from atoll.errors import AtollError
 from atoll.experiment.config import describe, merged, read_table, resolve, setting
 from atoll.methods.fed_avg import FedAvg
+from atoll.models.gcn import GCN
+from atoll.models.sage import SAGE
 
 
 def test_names_and_values_become_typed_objects():
@@ -17,6 +19,15 @@ def test_names_and_values_become_typed_objects():
     assert experiment.method.fraction == 1.0
     assert experiment.method.model.hidden == 16
     assert experiment.partition.clients == 3
+
+
+def test_without_a_model_a_method_has_its_own():
+    assert resolve({"method": {"name": "fed-sage"}}).method.model == SAGE()
+    assert resolve({"method": {"name": "fed-avg"}}).method.model == GCN()
+    wide = resolve({"method": {"name": "fed-sage"}, "model": {"hidden": 16}}).method.model
+    assert wide == SAGE(hidden=16)
+    given = {"method": {"name": "fed-sage"}, "model": {"name": "gcn"}}
+    assert resolve(given).method.model == GCN()
 
 
 def test_describe_is_the_inverse_of_resolve():

@@ -120,11 +120,15 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
         if section not in SECTIONS:
             raise unknown("config section", section, SECTIONS)
 
-    def component(section: str, **given: Any) -> Any:
+    def chosen(section: str) -> Any:
         registry, default = _REGISTRIES[section]
-        values = dict(table.get(section, {}))
-        cls = registry[_text(section, values.pop("name", default))]
-        return build(cls, section, values, given)
+        if section == "model":
+            default = _usual_model(chosen("method")) or default
+        return registry[_text(section, table.get(section, {}).get("name", default))]
+
+    def component(section: str, **given: Any) -> Any:
+        values = {k: v for k, v in table.get(section, {}).items() if k != "name"}
+        return build(chosen(section), section, values, given)
 
     return Experiment(
         data=component("data"),
@@ -138,6 +142,12 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
         ),
         run=build(Run, "run", table.get("run", {})),
     )
+
+
+def _usual_model(method: type[Method]) -> str | None:
+    """The name of the model that a method has where none is given."""
+    usual = next(f.default_factory for f in fields(method) if f.name == "model")
+    return getattr(usual, "registered_name", None)
 
 
 def describe(experiment: Experiment) -> Table:

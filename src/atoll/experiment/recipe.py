@@ -145,7 +145,8 @@ def _target(
             raise unknown(f"column in {where}:", column, methods)
         of_column = dict(methods[column])
         figure = of_column.pop("figure", "")
-        named = "name" in of_column.get("method", {})
+        # A column is called after its method, unless it or its row names another.
+        named = "name" in of_column.get("method", {}) or "name" in own.get("method", {})
         own = merged(own, {} if named else {"method": {"name": column}}, of_column)
     published = entry.get("paper", {}).get(column)
     paper, std = published if isinstance(published, list) else (published, 0.0)

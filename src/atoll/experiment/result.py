@@ -58,7 +58,7 @@ class Result:
 
     ``figures`` has every number of the run by name: the scores of the best round
     (``test_accuracy``, ``val_loss``, ...) and what the method concluded with, as means over
-    clients; ``bytes_up``, ``bytes_down``, ``rounds`` and ``best_round``.
+    clients; ``bytes_up``, ``bytes_down``, ``megabytes`` both ways, ``rounds`` and ``best_round``.
     """
 
     experiment: Experiment
@@ -218,6 +218,7 @@ def store_result(
             **{name: best.mean(name) for name in best.scores.columns[2:]},
             **_means(last),
             **traffic,
+            "megabytes": sum(traffic.values()) / 1e6,
             "rounds": len(history.rounds),
             "best_round": best.round,
         },

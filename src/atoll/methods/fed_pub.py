@@ -83,6 +83,7 @@ class FedPub(Method):
         state = prefixed("model", personal_K) | {
             "proxy/features": torch.tensor(info.features),
             "proxy/classes": torch.tensor(info.classes),
+            "likeness/between": torch.eye(info.clients, dtype=info.dtype),
         }
         if self.as_published:
             return state | prefixed("published-mask", _ones(personal_K))
@@ -118,10 +119,13 @@ class FedPub(Method):
         mixed |= prefixed("published-mask", _mixed(alpha, under(replies.body, "published-mask")))
         mixed |= prefixed("kept", now_kept_K)
         if len(rows) == len(fed.clients):
-            return state | mixed
+            return state | mixed | {"likeness/between": likeness}
         # Who did not answer keeps the model it has.
         before = {name: leaf for name, leaf in state.items() if name in mixed}
-        return state | put(copy(before), rows.tolist(), mixed, len(fed.clients))
+        between = under(state, "likeness")["between"].clone()
+        between[rows[:, None], rows] = likeness
+        after = put(copy(before), rows.tolist(), mixed, len(fed.clients))
+        return state | after | {"likeness/between": between}
 
     @client_step
     def train(

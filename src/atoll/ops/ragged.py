@@ -14,7 +14,7 @@ def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
     if k == 1:
         return h @ weight_K[0]
     if min(sizes) == max(sizes):
-        return torch.bmm(h.view(k, sizes[0], -1), weight_K).flatten(0, 1)
+        return torch.bmm(h.view(k, sizes[0], h.shape[1]), weight_K).flatten(0, 1)
     rows = torch.split(h, list(sizes))
     products = [h_k @ w for h_k, w in zip(rows, weight_K.unbind(), strict=True)]
     return torch.cat(products)

@@ -1,0 +1,185 @@
+"""NeighGen: a model that says how many neighbours a node has lost, and makes them up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, smooth_l1_loss
+
+from atoll.cohort import Cohort
+from atoll.models.base import fan_in
+from atoll.ops.dropout import dropout
+from atoll.ops.mending import Impaired
+from atoll.ops.ragged import ragged_linear, segment_mean, segment_sum
+from atoll.rng import CohortRng
+from atoll.tree import Params, Ragged
+
+
+class Generated(NamedTuple):
+    """Neighbours made up: the node each belongs to ``[R]``, features ``[R, f]``, rows a client."""
+
+    owner: Tensor
+    rows: Tensor
+    sizes: tuple[int, ...]
+
+
+class Output(NamedTuple):
+    """Predicted numbers of missing neighbours ``[N]``, and the neighbours."""
+
+    degree: Tensor
+    generated: Generated
+
+
+@dataclass(frozen=True)
+class NeighbourGenerator:
+    """NeighGen (Zhang et al., 2021, section 4.1), K of them at once.
+
+    - Encoder: two GraphSAGE layers, ``z_v [latent]``.
+    - dGen: ``n_v = relu(w z_v + b)``; rounded, and at most ``most``, it says how many are made.
+    - fGen: ``x_v^p = tanh(W2 relu(W1 (z_v + e_p)))`` with a noise ``e_p ~ N(0, I)`` of its own for
+      every neighbour p.
+    - A GraphSAGE classifier of the mended graph, whose loss teaches the generator as well.
+
+    Parameters have a leading K axis. ``rng`` None means no dropout, but noise there always is.
+    """
+
+    latent: int = 128
+    most: int = 5
+    dropout: float = 0.5
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        h, wide = self.latent, 2 * self.latent
+        params: Params = {}
+        for layer, inputs, outputs in (
+            ("encode1", features, h),
+            ("encode2", h, h),
+            ("classify1", features, h),
+            ("classify2", h, classes),
+        ):
+            params[f"{layer}.neighbour"] = fan_in(rng, inputs, inputs, outputs)
+            params[f"{layer}.self"] = fan_in(rng, inputs, inputs, outputs)
+            params[f"{layer}.bias"] = fan_in(rng, inputs, outputs)
+        for layer, inputs, outputs in (
+            ("degree", h, 1),
+            ("feature1", h, wide),
+            ("feature2", wide, features),
+        ):
+            params[f"{layer}.weight"] = fan_in(rng, inputs, inputs, outputs)
+            params[f"{layer}.bias"] = fan_in(rng, inputs, outputs)
+        # A relu that starts below zero for every node would never learn.
+        params["degree.bias"] = torch.full((1,), 0.5, dtype=torch.float64)
+        return params
+
+    def generate(
+        self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng, training: bool = True
+    ) -> Output:
+        """What the generators make of the cohort's nodes."""
+        z = self.encode(p, cohort, rng if training else None)
+        degree = _dense(z, p, "degree", cohort.sizes).flatten().relu()
+        counts = degree.detach().round().clamp(max=self.most).long()
+        owner = torch.repeat_interleave(torch.arange(len(z)), counts)
+        sizes = tuple(int(part.sum()) for part in torch.split(counts, list(cohort.sizes)))
+        noise = [
+            s.standard_normal((m, self.latent)) for s, m in zip(rng.streams, sizes, strict=True)
+        ]
+        noisy = z.index_select(0, owner) + torch.from_numpy(np.concatenate(noise)).to(z.dtype)
+        h = _dense(noisy, p, "feature1", sizes).relu()
+        h = dropout(h, self.dropout, rng if training else None, sizes)
+        rows = _dense(h, p, "feature2", sizes).tanh()
+        return Output(degree, Generated(owner, rows, sizes))
+
+    def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+        """``z [N, latent]``."""
+        neighbours = cohort.linear(p["encode1.neighbour"], propagated="mean")
+        h = neighbours + cohort.linear(p["encode1.self"])
+        h = dropout(cohort.add_bias(h, p["encode1.bias"]).relu(), self.dropout, rng, cohort.sizes)
+        neighbours = cohort.operator("mean") @ ragged_linear(
+            h, p["encode2.neighbour"], cohort.sizes
+        )
+        h = neighbours + ragged_linear(h, p["encode2.self"], cohort.sizes)
+        return cohort.add_bias(h, p["encode2.bias"]).relu()
+
+    def classify(self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated) -> Tensor:
+        """Class scores ``[N, classes]`` of two GraphSAGE layers on the mended graph.
+
+        A generated neighbour has one neighbour, its node, so the mended graph need not be built:
+        each mean over neighbours is taken over the real and the generated ones.
+        """
+        cohort, owner = impaired.cohort, generated.owner
+
+        def mean(real_mean: Tensor, made: Tensor) -> Tensor:
+            added = segment_sum(torch.ones(len(owner), dtype=made.dtype), owner, len(real_mean))
+            total = impaired.degree[:, None] * real_mean + segment_sum(made, owner, len(real_mean))
+            return total / (impaired.degree + added).clamp(min=1)[:, None]
+
+        def of_made(h: Tensor, name: str) -> Tensor:
+            return ragged_linear(h, p[name], generated.sizes)
+
+        bias1, client = p["classify1.bias"], cohort.batch
+        rows = generated.rows
+        real = mean(
+            cohort.linear(p["classify1.neighbour"], propagated="mean"),
+            of_made(rows, "classify1.neighbour"),
+        )
+        real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
+        node = cohort.linear(p["classify1.neighbour"]).index_select(0, owner)
+        made = (node + of_made(rows, "classify1.self") + bias1[client[owner]]).relu()
+        second = mean(
+            cohort.operator("mean") @ ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
+            of_made(made, "classify2.neighbour"),
+        )
+        own = ragged_linear(real, p["classify2.self"], cohort.sizes)
+        return second + own + p["classify2.bias"][client]
+
+
+def degree_loss(output: Output, impaired: Impaired) -> Tensor:
+    """``L^d``: the mean smooth L1 distance of predicted and true numbers ``[K]``."""
+    missing = impaired.missing.to(output.degree.dtype)
+    losses = smooth_l1_loss(output.degree, missing, reduction="none")
+    return segment_mean(losses, impaired.cohort.batch, impaired.cohort.k)
+
+
+def feature_loss(output: Output, impaired: Impaired) -> Tensor:
+    """``L^f`` on the client's own hidden nodes ``[K]``.
+
+    ``1/n sum_v sum_p min_u |x_v^p - x_u|^2`` over the hidden neighbours u of v. A neighbour made
+    for a node that has lost none has nothing to be near to, and adds nothing.
+    """
+    owner, rows, _ = output.generated
+    which, target = impaired.nearest(owner, rows)
+    distance = (rows[which] - target).square().sum(1)
+    total = segment_sum(distance, impaired.cohort.batch[owner[which]], impaired.cohort.k)
+    return total / impaired.nodes
+
+
+def along(output: Output, impaired: Impaired, chosen: Ragged, gradient: Ragged) -> Tensor:
+    """A loss ``[K]`` whose gradient is that of ``L^x``, the distance to other clients' nodes.
+
+    They alone can compute ``L^x``; ``gradient`` is what they say of the rows ``chosen`` of each
+    client. A loss linear in these rows has the same gradient, and each client's is scaled up to
+    stand for all its rows.
+    """
+    made, proposed = output.generated, torch.tensor(chosen.sizes)
+    scale_K = torch.tensor(made.sizes, dtype=made.rows.dtype) / proposed.clamp(min=1)
+    client = torch.repeat_interleave(torch.arange(len(proposed)), proposed)
+    product = (made.rows[chosen.values] * gradient.values).sum(1)
+    return scale_K * segment_sum(product, client, len(proposed)) / impaired.nodes
+
+
+def class_loss(logits: Tensor, cohort: Cohort) -> Tensor:
+    """``L^c``: the mean cross-entropy of the training nodes that are left ``[K]``."""
+    train = cohort.rows("train")
+    losses = cross_entropy(logits[train], cohort.y[train], reduction="none")
+    return segment_mean(losses, cohort.batch[train], cohort.k)
+
+
+def _dense(h: Tensor, p: Mapping[str, Tensor], layer: str, sizes: tuple[int, ...]) -> Tensor:
+    """A linear layer on rows of which ``sizes`` belong to each client."""
+    product = ragged_linear(h, p[f"{layer}.weight"], sizes)
+    client = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    return product + p[f"{layer}.bias"].index_select(0, client)

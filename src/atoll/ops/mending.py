@@ -1,0 +1,198 @@
+"""Graphs with nodes hidden and graphs with neighbours added, as FedSage+ needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.graph import Features, Graph, dense
+from atoll.ops.ragged import ragged_linear
+from atoll.ops.sparse import Sparse
+from atoll.rng import CohortRng
+from atoll.tree import Ragged
+
+
+class Hidden(NamedTuple):
+    """One graph without some of its nodes, and what the others lost by it.
+
+    ``neighbours [kept, hidden]`` is one where a kept node has lost a hidden one; ``x`` are the
+    hidden nodes' features.
+    """
+
+    graph: Graph
+    neighbours: sparse.csr_array
+    x: Features
+
+
+def hide(graph: Graph, share: float, stream: np.random.Generator) -> Hidden:
+    """Hide a share of the nodes, chosen uniformly: at least one, and at least one stays."""
+    count = min(max(1, round(share * graph.nodes)), graph.nodes - 1)
+    hidden = np.sort(stream.choice(graph.nodes, size=count, replace=False))
+    kept = np.setdiff1d(np.arange(graph.nodes), hidden)
+    lost = graph.adjacency[kept][:, hidden]
+    return Hidden(graph.subgraph(kept), sparse.csr_array(lost), graph.x[hidden])
+
+
+@dataclass(frozen=True)
+class Impaired:
+    """K graphs with hidden nodes, packed.
+
+    ``missing [N]`` counts the hidden neighbours of each node that is left, which are
+    ``neighbour[start[v] : start[v] + missing[v]]``, rows of ``x [H, f]``. ``degree [N]`` counts
+    the neighbours that are left, ``nodes [K]`` the nodes.
+    """
+
+    cohort: Cohort
+    missing: Tensor
+    start: Tensor
+    neighbour: Tensor
+    x: Tensor
+    degree: Tensor
+    nodes: Tensor
+
+    def nearest(self, owner: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The hidden neighbour nearest to each generated row of the node ``owner [R]``.
+
+        Returns which rows have one (their numbers ``[R']``) and its features ``[R', f]``.
+        """
+        choices = self.missing[owner]
+        row = torch.repeat_interleave(torch.arange(len(owner)), choices)
+        first = torch.repeat_interleave(self.start[owner] - (choices.cumsum(0) - choices), choices)
+        candidate = self.neighbour[first + torch.arange(len(row))]
+        distance = (rows.detach()[row] - self.x[candidate]).square().sum(1)
+        order = torch.from_numpy(np.lexsort((distance.numpy(), row.numpy())))
+        best = order[(choices.cumsum(0) - choices)[choices > 0]]
+        return row[best], self.x[candidate[best]]
+
+
+def impair(cohort: Cohort, share: float, rng: CohortRng) -> Impaired:
+    """The cohort with a share of every client's nodes hidden; once for a seed, then remembered."""
+    known = _IMPAIRED.setdefault(cohort, {})
+    key = (share, rng.seed)
+    if key not in known:
+        coins = CohortRng(rng.seed, cohort.clients, 0, "hidden nodes")
+        parts = [hide(g, share, s) for g, s in zip(cohort.graphs, coins.streams, strict=True)]
+        known[key] = _packed(cohort, parts)
+    return known[key]
+
+
+def _packed(cohort: Cohort, parts: Sequence[Hidden]) -> Impaired:
+    shift = np.cumsum([0] + [part.x.shape[0] for part in parts])
+    missing = np.concatenate([np.diff(part.neighbours.indptr) for part in parts])
+    neighbour = [part.neighbours.indices + s for part, s in zip(parts, shift, strict=False)]
+    degree = np.concatenate([np.diff(part.graph.adjacency.indptr) for part in parts])
+    return Impaired(
+        cohort=cohort.with_graphs([part.graph for part in parts]),
+        missing=torch.from_numpy(missing.astype(np.int64)),
+        start=torch.from_numpy((np.cumsum(missing) - missing).astype(np.int64)),
+        neighbour=torch.from_numpy(np.concatenate(neighbour).astype(np.int64)),
+        x=torch.from_numpy(np.concatenate([dense(part.x) for part in parts])).to(cohort.dtype),
+        degree=torch.from_numpy(degree).to(cohort.dtype),
+        nodes=torch.tensor([part.graph.nodes for part in parts], dtype=cohort.dtype),
+    )
+
+
+def nearest_node(graph: Graph, rows: Tensor) -> Tensor:
+    """The features of the graph's node nearest to each row, ``[R, f] -> [R, f]``."""
+
+    def build() -> tuple[Sparse | Tensor, Tensor]:
+        if sparse.issparse(graph.x):
+            x: Sparse | Tensor = Sparse(sparse.csr_array(graph.x), rows.dtype)
+            squares = sparse.csr_array(graph.x).power(2).sum(axis=1)
+        else:
+            x = torch.from_numpy(np.asarray(graph.x)).to(rows.dtype)
+            squares = np.square(np.asarray(graph.x), dtype=np.float64).sum(axis=1)
+        return x, torch.from_numpy(np.asarray(squares)).to(rows.dtype)
+
+    x, squares = graph.cached(f"features and squares {rows.dtype}", build)
+    # |x_u - r|^2 without |r|^2, which is the same for every u.
+    nearest = (squares[:, None] - 2 * (x @ rows.T.contiguous())).argmin(0)
+    return torch.from_numpy(dense(graph.x[nearest.numpy()])).to(rows.dtype)
+
+
+def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
+    """The graph with ``counts[v]`` new neighbours at each node v, whose features are ``rows``.
+
+    They come after all other nodes, have no label and belong to no split: nothing is trained or
+    scored on them.
+    """
+    n, m = graph.nodes, len(rows)
+    owner, new = np.repeat(np.arange(n), counts), np.arange(n, n + m)
+    if sparse.issparse(graph.x):
+        x: Features = sparse.csr_array(sparse.vstack([graph.x, sparse.csr_array(rows)]))
+    else:
+        x = np.concatenate([graph.x, rows])
+    nobody = np.zeros(m, dtype=bool)
+    return replace(
+        graph,
+        x=x,
+        edges=np.concatenate([graph.edges, [owner, new], [new, owner]], axis=1),
+        y=np.concatenate([graph.y, np.full(m, -1, dtype=graph.y.dtype)]),
+        train=np.concatenate([graph.train, nobody]),
+        val=np.concatenate([graph.val, nobody]),
+        test=np.concatenate([graph.test, nobody]),
+        ids=np.concatenate([graph.ids.astype(str), [f"generated {i}" for i in range(m)]]),
+        name=f"{graph.name}, mended",
+        holdings=(),
+    )
+
+
+class MendedCohort(Cohort):
+    """K mended graphs. ``real`` are the rows that were there before, in the ``unmended`` cohort.
+
+    Generated rows are dense: they are multiplied apart from sparse features.
+    """
+
+    def __init__(self, cohort: Cohort, counts: Ragged, rows: Ragged) -> None:
+        parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)
+        graphs = [mended(g, c.numpy(), r.numpy()) for g, c, r in parts]
+        super().__init__(graphs, cohort.clients, cohort.dtype)
+        self._counts, self._rows = counts, rows
+        self.unmended = cohort.take(range(cohort.k))
+        # Where the rows of [all real nodes; all generated ones] go: client by client.
+        real = torch.split(torch.arange(sum(cohort.sizes)), list(cohort.sizes))
+        made = torch.split(torch.arange(len(rows.values)) + sum(cohort.sizes), list(rows.sizes))
+        blocks = [block for pair in zip(real, made, strict=True) for block in pair]
+        self._order = torch.cat(blocks)
+        self.real = (self._order < sum(cohort.sizes)).nonzero().flatten()
+
+    def is_made_of(self, counts: Ragged, rows: Ragged) -> bool:
+        """Whether it is what these neighbours make of its graphs."""
+        return torch.equal(self._counts.values, counts.values) and torch.equal(
+            self._rows.values, rows.values
+        )
+
+    def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
+        real = self.unmended.linear(weight_K)
+        made = ragged_linear(self._rows.values, weight_K, self._rows.sizes)
+        h = torch.cat([real, made]).index_select(0, self._order)
+        for _ in range(hops if propagated else 0):
+            h = self.operator(propagated) @ h
+        return h
+
+
+def mend(cohort: Cohort, counts: Ragged, rows: Ragged) -> Cohort:
+    """The cohort with generated neighbours; remembered until they change.
+
+    What is remembered is compared with what is asked for, entry by entry, so the result is the
+    same as if it were made anew each time.
+    """
+    if not len(rows.values):
+        return cohort
+    known = _MENDED.get(cohort)
+    if known is None or not known.is_made_of(counts, rows):
+        known = MendedCohort(cohort, counts, rows)
+        _MENDED[cohort] = known
+    return known
+
+
+_IMPAIRED: WeakKeyDictionary[Cohort, dict[tuple[float, int], Impaired]] = WeakKeyDictionary()
+_MENDED: WeakKeyDictionary[Cohort, MendedCohort] = WeakKeyDictionary()

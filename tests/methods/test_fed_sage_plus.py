@@ -1,0 +1,284 @@
+import numpy as np
+import pytest
+import torch
+from support import assert_same, engine, make, train, values
+
+from atoll.archive import pack, unpack
+from atoll.errors import AtollError
+from atoll.graph import dense
+from atoll.methods import fed_sage_plus
+from atoll.methods.base import Info
+from atoll.methods.fed_sage_plus import FedSagePlus
+from atoll.models.neighbour_generator import (
+    NeighbourGenerator,
+    class_loss,
+    degree_loss,
+    feature_loss,
+)
+from atoll.models.sage import SAGE
+from atoll.ops import mending
+from atoll.ops.mending import impair
+from atoll.ops.optimize import SGD
+from atoll.rng import CohortRng
+from atoll.tasks.links import LinkPrediction
+from atoll.tree import Ragged, under
+from small_federations import community_parties
+
+QUICK = {"latent": 8, "local_steps": 3, "exchanges": 2, "hide": 0.3}
+
+
+def federation(method, parties, rounds=1):
+    outcome = train(method, parties, rounds=rounds)
+    return outcome.fed, outcome
+
+
+def plain_gradient(method, parties, quota):
+    """The gradient of the whole loss with all clients' nodes in one place, ``L^x`` by loops."""
+    fed, _ = engine(method, parties, None, 0, 0, False)
+    cohort = fed.host.cohort
+    p = {n: t.clone().requires_grad_() for n, t in under(fed.host.state, "generator").items()}
+    coins = CohortRng(0, cohort.clients, 1, "exchange 0")
+    impaired = impair(cohort, method.hide, coins)
+    output = method.generator.generate(p, impaired.cohort, coins)
+    made = output.generated
+    logits = method.generator.classify(p, impaired, made)
+    x = [torch.from_numpy(dense(g.x)).double() for g in parties]
+    loss = (
+        method.degree_weight * degree_loss(output, impaired)
+        + method.feature_weight * feature_loss(output, impaired)
+        + method.class_weight * class_loss(logits, impaired.cohort)
+    ).sum()
+    for i, block in enumerate(torch.split(made.rows, list(made.sizes))):
+        chosen = np.sort(coins.streams[i].permutation(len(block))[:quota])
+        far = sum(
+            min(((block[p_] - x_u) ** 2).sum() for x_u in x[j])
+            for p_ in chosen.tolist()
+            for j in range(len(parties))
+            if j != i
+        )
+        scale = len(block) / len(chosen) / impaired.cohort.graphs[i].nodes
+        loss = loss + method.feature_weight * method.cross * scale * far
+    grads = torch.autograd.grad(loss, list(p.values()))
+    return dict(zip(p, grads, strict=True)), {n: t.detach() for n, t in p.items()}
+
+
+@pytest.mark.parametrize("sample", [10_000, 24])
+@pytest.mark.parametrize("wire", [False, True])
+def test_what_clients_learn_from_replies_is_the_gradient_of_the_whole_loss(sample, wire):
+    """One exchange with plain gradient descent moves by exactly that gradient."""
+    parties = community_parties((12, 9, 15, 10))
+    method = make(
+        "fed-sage-plus",
+        optimizer=SGD(lr=0.5),
+        latent=6,
+        local_steps=0,
+        exchanges=1,
+        sample=sample,
+        cross=0.7,
+        degree_weight=1.3,
+        feature_weight=0.4,
+        class_weight=0.9,
+    )
+    gradient, before = plain_gradient(method, parties, sample // 4)
+    after = under(train(method, parties, rounds=1, wire=wire).clients, "generator")
+    assert any(g.abs().max() > 1e-3 for g in gradient.values())
+    for name, g in gradient.items():
+        torch.testing.assert_close(
+            (before[name] - after[name]) / 0.5, g, rtol=1e-10, atol=1e-10, msg=name
+        )
+
+
+def test_without_generated_neighbours_it_is_fed_sage(monkeypatch):
+    original = NeighbourGenerator.init
+
+    def childless(self, features, classes, rng):
+        params = original(self, features, classes, rng)
+        return params | {"degree.bias": torch.full((1,), -100.0, dtype=torch.float64)}
+
+    monkeypatch.setattr(NeighbourGenerator, "init", childless)
+    parties = community_parties()
+    plus, sage = train(make("fed-sage-plus", **QUICK), parties), train(make("fed-sage"), parties)
+    assert values(plus.clients["mended/counts"]).sum() == 0
+    for name, leaf in sage.clients.items():
+        assert torch.equal(leaf, plus.clients[name])
+    assert torch.equal(sage.replies.body["metric/loss"], plus.replies.body["metric/loss"])
+
+
+def test_the_number_of_missing_neighbours_is_learned():
+    parties = community_parties((60, 50, 55))
+
+    def miss(local_steps):
+        method = make("fed-sage-plus", local_steps=local_steps, exchanges=0, latent=16, hide=0.3)
+        fed, outcome = federation(method, parties)
+        rng = CohortRng(0, fed.clients, 1, "look")
+        impaired = impair(fed.host.cohort, 0.3, rng)
+        params_K = under(outcome.clients, "generator")
+        output = method.generator.generate(params_K, impaired.cohort, rng, training=False)
+        return degree_loss(output, impaired).mean(), feature_loss(output, impaired).mean()
+
+    untrained, trained = miss(0), miss(60)
+    assert trained[0] < 0.5 * untrained[0]
+
+
+def test_exchanges_bring_rows_nearer_to_the_others_nodes():
+    parties = community_parties((30, 25, 35))
+
+    def distance(cross):
+        method = make("fed-sage-plus", local_steps=5, exchanges=25, latent=16, cross=cross)
+        rows = train(method, parties, rounds=1).clients["mended/rows"].blocks()
+        total = [
+            (block[:, None] - torch.from_numpy(dense(g.x))).square().sum(2).min(1).values.mean()
+            for i, block in enumerate(rows)
+            for j, g in enumerate(parties)
+            if i != j and len(block)
+        ]
+        return float(torch.stack(total).mean())
+
+    assert distance(1.0) < distance(0.0)
+
+
+def test_only_original_nodes_are_scored():
+    parties = community_parties()
+    outcome = train(make("fed-sage-plus", **QUICK), parties)
+    assert values(outcome.clients["mended/counts"]).sum() > 0
+    for row, g in zip(outcome.replies.body["metric/nodes"].tolist(), parties, strict=True):
+        assert row == [g.train.sum(), g.val.sum(), g.test.sum()]
+
+
+def test_links_are_predicted_between_original_nodes():
+    task = LinkPrediction(dimensions=6)
+    parties = [task.prepare(g, np.random.default_rng(0)) for g in community_parties()]
+    outcome = train(make("fed-sage-plus", **QUICK, task=task), parties, rounds=30)
+    assert values(outcome.clients["mended/counts"]).sum() > 0
+    pairs = [[p.shape[1] + n.shape[1] for p, n in g.probes] for g in parties]
+    assert outcome.replies.body["metric/nodes"].tolist() == pairs
+    assert outcome.replies.body["metric/auc"][:, 0].mean() > 0.7
+
+
+def test_a_graph_is_mended_once_and_scores_come_from_the_mended_one():
+    parties = community_parties()
+    method = make("fed-sage-plus", **QUICK)
+    outcome = train(method, parties, rounds=2)
+    steps = [(e.round, e.step) for e in outcome.fed.ledger.entries]
+    assert {r for r, step in steps if step in ("propose", "compare", "learn")} == {1}
+    counts, rows = outcome.clients["mended/counts"], outcome.clients["mended/rows"]
+    mended = mending.MendedCohort(outcome.fed.host.cohort, counts, rows)
+    expected = method.scores(under(outcome.clients, "model"), mended)
+    assert torch.equal(outcome.replies.body["metric/loss"], expected["metric/loss"])
+
+
+def test_results_are_the_same_whether_the_mended_graph_is_kept_or_made_anew(monkeypatch):
+    parties = community_parties()
+    kept = train(make("fed-sage-plus", **QUICK), parties, rounds=4)
+
+    def forgetful(cohort, counts, rows):
+        mending._MENDED.clear()
+        return mending.mend(cohort, counts, rows)
+
+    monkeypatch.setattr(fed_sage_plus, "mend", forgetful)
+    assert_same(kept, train(make("fed-sage-plus", **QUICK), parties, rounds=4), 0.0)
+
+
+def test_a_new_host_goes_on_from_the_stored_state():
+    """What a checkpoint holds is enough: other hosts, other caches, the same result."""
+    parties = community_parties()
+    method = make("fed-sage-plus", **QUICK)
+    straight = train(method, parties, rounds=4)
+    first = train(method, parties, rounds=2)
+    fed, [host] = engine(method, community_parties(), None, 0, 0, False)
+    host.state, _ = unpack(pack(first.clients, {}))
+    server, _ = unpack(pack(first.server, {}))
+    for r in (3, 4):
+        fed.begin(r)
+        server = method.round(fed, server, r)
+        method.measure(fed, server)
+    for name, leaf in straight.clients.items():
+        assert torch.equal(values(leaf), values(host.state[name])), name
+    assert all(torch.equal(values(leaf), values(server[n])) for n, leaf in straight.server.items())
+
+
+def test_with_two_clients_nothing_is_exchanged(caplog):
+    """The gradient from one other client would be its node's features."""
+    outcome = train(make("fed-sage-plus", **QUICK), community_parties((20, 25)))
+    assert "compare" not in {e.step for e in outcome.fed.ledger.entries}
+    assert "leaves out the exchanges" in caplog.text
+
+
+def test_a_client_gets_sums_of_gradients_and_nobody_gets_features():
+    outcome = train(make("fed-sage-plus", **QUICK), community_parties())
+    table = outcome.fed.ledger.table()
+    up = set(table.filter(direction="up")["name"])
+    assert {n for n in up if not n.startswith(("model/", "metric/"))} == {
+        "rows/made",
+        "gradient/made",
+        "weight",
+    }
+    down = table.filter(step="learn", direction="down", name="gradient/made")
+    made = table.filter(step="propose", direction="up", name="rows/made")
+    assert down["shape"].to_list() == made["shape"].to_list()
+
+
+def listen(fed, step, change):
+    original = fed.deliver
+
+    def deliver(call, to, each):
+        for batch in original(call, to, each):
+            yield change(batch) if call.step == step else batch
+
+    fed.deliver = deliver
+
+
+def round_one(method, parties, step, change):
+    fed, _ = engine(method, parties, None, 0, 0, False)
+    listen(fed, step, change)
+    info = Info(len(parties), parties[0].features, parties[0].classes, torch.float64)
+    fed.begin(1)
+    return fed, method.round(fed, method.start(info, 0), 1)
+
+
+def test_a_client_that_proposes_too_much_is_left_out():
+    parties = community_parties((12, 12, 12, 12))
+    method = make("fed-sage-plus", **QUICK, sample=8)
+
+    def greedy(batch):
+        made = batch.body["rows/made"]
+        blocks = list(made.blocks())
+        blocks[2] = torch.cat([blocks[2]] * 5)
+        sizes = tuple(len(b) for b in blocks)
+        batch.body["rows/made"] = Ragged(torch.cat(blocks), sizes)
+        return batch
+
+    fed, _ = round_one(method, parties, "propose", greedy)
+    assert {(r.step, r.client) for r in fed.rejections} == {("propose", 2)}
+    learned = fed.ledger.table().filter(step="learn", name="gradient/made")
+    assert set(learned["client"]) == {0, 1, 3}
+
+
+def test_a_silent_client_is_done_without():
+    from atoll.federation.validation import without
+
+    parties = community_parties()
+    fed, server = round_one(
+        make("fed-sage-plus", **QUICK),
+        parties,
+        "propose",
+        lambda batch: without(batch, torch.tensor([c == 1 for c in batch.clients])),
+    )
+    assert bool(server["done/mending"])
+    assert values(fed.host.state["mended/counts"]).sum() > 0
+
+
+def test_any_model_can_be_trained_on_the_mended_graph():
+    outcome = train(make("fed-sage-plus", **QUICK, model=SAGE(hidden=8)), community_parties())
+    assert outcome.replies.body["metric/loss"].isfinite().all()
+    assert FedSagePlus().model == SAGE()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("hide", 0.0), ("hide", 1.0), ("most", 0), ("latent", 0), ("sample", 0), ("cross", -1.0),
+     ("local_steps", -1), ("exchanges", -1), ("class_weight", -0.1)],
+)  # fmt: skip
+def test_impossible_settings_are_refused(option, value):
+    with pytest.raises(AtollError, match=f"method.{option} is {value}"):
+        FedSagePlus(**{option: value})
