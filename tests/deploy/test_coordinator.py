@@ -12,7 +12,7 @@ from atoll.errors import AtollError
 from atoll.experiment.checkpoint import load_checkpoint, read_tree
 from atoll.experiment.runner import run_experiment
 from atoll.methods.base import methods
-from atoll.tree import Ragged, subtree
+from result_comparison import assert_same_result
 from small_federations import community_parties
 from thread_fleet import again, deployed, experiment
 
@@ -21,18 +21,6 @@ DEPLOYABLE = [n for n in methods if not methods[n].pooled and not methods[n].nee
 
 def parties():
     return community_parties((19, 25, 14))
-
-
-def assert_same_result(one, other, tolerance=1e-9):
-    a, b = subtree(one.parameters, "server"), subtree(other.parameters, "server")
-    assert set(a) == set(b)
-    for name, leaf in a.items():
-        left, right = (x.values if isinstance(x, Ragged) else x for x in (leaf, b[name]))
-        torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance, msg=name)
-    assert one.history.shape == other.history.shape
-    for column in one.history.columns:
-        left, right = (r.history[column].fill_null(-1).to_torch().double() for r in (one, other))
-        torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance, msg=column)
 
 
 @pytest.mark.parametrize("name", DEPLOYABLE)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from atoll.data.parties import load_party
-from atoll.deploy.families import end_families
+from atoll.deploy.families import MARK, end_families
 from atoll.deploy.settings import site_environment
 from atoll.errors import AtollError, unknown
 from atoll.experiment.checkpoint import write_json
@@ -70,12 +71,12 @@ def run_client(data: Path, kit: Path, state: Path) -> int:
         from atoll.deploy.processes import free_port
 
         command, env = client_command(kit, free_port()), flower_environment(kit)
-    process = subprocess.Popen(
-        command, env=env | site_environment(data, state), start_new_session=True
-    )
+    mark = secrets.token_hex(16)
+    env = env | site_environment(data, state) | {MARK: mark}
+    process = subprocess.Popen(command, env=env, start_new_session=True)
 
     def end(*_: object) -> None:
-        end_families({process.pid}, grace=3.0)
+        end_families({mark}, grace=3.0)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from atoll.deploy.families import end_families
+from atoll.deploy.families import MARK, end_families
 from atoll.errors import AtollError
 
 
@@ -23,11 +24,12 @@ class Process:
     ) -> None:
         self.name = name
         self.log = log
+        self.mark = secrets.token_hex(16)
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
             self.popen = subprocess.Popen(
                 command,
-                env=dict(env),
+                env=dict(env) | {MARK: self.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -40,7 +42,7 @@ class Process:
 
     def kill(self) -> None:
         """End the whole family at once, as a power cut would."""
-        end_families({self.popen.pid}, grace=0.0)
+        end_families({self.mark}, grace=0.0)
         self.popen.wait(10)
 
     def last_words(self) -> str:
@@ -57,6 +59,7 @@ class Household:
 
     def __init__(self) -> None:
         self.members: dict[str, Process] = {}
+        self._all: list[Process] = []
 
     def __enter__(self) -> Household:
         self._guard = subprocess.Popen(
@@ -66,8 +69,9 @@ class Household:
 
     def add(self, process: Process) -> Process:
         assert self._guard.stdin is not None
-        self._guard.stdin.write(f"{process.popen.pid}\n".encode())
+        self._guard.stdin.write(f"{process.mark}\n".encode())
         self._guard.stdin.flush()
+        self._all.append(process)
         self.members[process.name] = process
         return process
 
@@ -77,7 +81,9 @@ class Household:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        end_families({process.popen.pid for process in self.members.values()}, grace=3.0)
+        end_families({process.mark for process in self._all}, grace=3.0)
+        for process in self._all:
+            process.popen.wait(10)
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
