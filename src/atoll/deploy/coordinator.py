@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import polars
 import torch
 from scipy import sparse
 
+from atoll.deploy.anchors import matched_anchors
 from atoll.deploy.fleet import Fleet
-from atoll.deploy.matching import equal_places, numbered, server_numbers
 from atoll.deploy.messages import Answer, Request
 from atoll.deploy.plan import Plan
 from atoll.deploy.remote import BelowQuorum, Remote
@@ -32,8 +31,14 @@ from atoll.experiment.checkpoint import (
 )
 from atoll.experiment.config import describe
 from atoll.experiment.history import History
-from atoll.experiment.result import Result, Size, is_complete, load_result, store_result
-from atoll.experiment.result import store_tables as store_tables
+from atoll.experiment.result import (
+    Result,
+    Size,
+    is_complete,
+    load_result,
+    store_result,
+    store_tables,
+)
 from atoll.federation.protocol import Replies
 from atoll.methods.base import Info
 from atoll.tree import Ragged, Tree
@@ -116,8 +121,6 @@ class Coordinator:
         )
         self._tell("complete")
         return result
-
-    # The sites
 
     def _assemble(self) -> None:
         """Wait for all sites, for as long as patience lasts; then a quorum must do."""
@@ -214,69 +217,13 @@ class Coordinator:
         """Each site's anchors as numbers; matched once a run, then read from its directory."""
         path = self.run_dir / _ANCHORS
         if not path.is_file():
-            numbers = self._matched()
+            numbers = matched_anchors(self.fed, self.plan.terms.anchors)
             values = torch.from_numpy(np.concatenate(numbers))
             sizes = tuple(len(n) for n in numbers)
             write_tree(path, {"anchors": Ragged(values, sizes)}, {})
         anchors = read_tree(path)[0]["anchors"]
         assert isinstance(anchors, Ragged)
         return tuple(block.numpy() for block in anchors.blocks())
-
-    def _matched(self) -> tuple[np.ndarray, ...]:
-        sites = self.plan.sites
-        if len(self.fed.present) < len(sites):
-            raise AtollError(
-                f"anchors can be matched only with all {len(sites)} sites present; "
-                f"{', '.join(self.fed.missing)} did not come: start them and resume."
-            )
-        if self.plan.terms.anchors == "hash":
-            log.warning(
-                "anchors are matched by salted hashes: whoever has a list of possible ids can "
-                "find out which of them each site holds."
-            )
-            lists = self._turn("hash", {s: {} for s in sites}, salt=self.plan.run)
-            pairs = {(i, j): (lists[i], lists[j]) for i, j in combinations(sites, 2)}
-        else:
-            lists = self._turn("blind", {s: {} for s in sites})
-            pairs = {}
-            for i, j in combinations(sites, 2):
-                raised = self._turn("raise", {i: lists[j], j: lists[i]})
-                pairs[i, j] = (raised[j], raised[i])
-        matches = [
-            (sites.index(i), sites.index(j), *equal_places(a["points"], b["points"]))
-            for (i, j), (a, b) in pairs.items()
-        ]
-        sizes = [len(_tensor(lists[site]["points"])) for site in sites]
-        places, entities = numbered(matches, sizes)
-        asked: dict[str, Tree] = {
-            s: {"shared": torch.from_numpy(place)} for s, place in zip(sites, places, strict=True)
-        }
-        ranked = self._turn("anchors", asked, facts=True)
-        ranks = [np.array(ranked[site]["rows"], dtype=np.int64) for site in sites]
-        for rank, place in zip(ranks, places, strict=True):
-            if not np.array_equal(np.sort(rank), np.arange(len(place))):
-                raise AtollError("a site's ranking of its anchors is no permutation; start anew.")
-        return server_numbers(entities, ranks)
-
-    def _turn(
-        self, turn: str, trees: dict[str, Tree], facts: bool = False, **more: Any
-    ) -> dict[str, Any]:
-        """A turn of the matching; it needs every site it asks."""
-        requests = {
-            site: Request(
-                "match", self.plan.run, self.fed.attempt, {"turn": turn} | more, dict(tree)
-            )
-            for site, tree in trees.items()
-        }
-        answers = self.fed.ask_sites(turn, requests)
-        if set(answers) != set(trees):
-            raise AtollError(
-                f"the anchors could not be matched ({'; '.join(self.fed.missing.values())}); see "
-                f"the sites' logs and resume."
-            )
-        return {s: dict(a.facts) if facts else dict(a.tree) for s, a in answers.items()}
-
-    # The rounds
 
     def _round(self, r: int) -> None:
         """One round; begun anew, from the same states, while too few sites see it through."""
@@ -337,8 +284,6 @@ class Coordinator:
             f"{self.run_dir}"
         )
 
-    # What is on disk
-
     def _save(self) -> None:
         table = self.fed.ledger.table()
         store_tables(self.run_dir, self.history, self.fed.ledger)
@@ -393,8 +338,3 @@ class Coordinator:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or value != value else value
-
-
-def _tensor(leaf: Any) -> torch.Tensor:
-    assert isinstance(leaf, torch.Tensor)
-    return leaf

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from atoll.tree import Leaf, Ragged, Tree
 
 _POINT = 33  # a compressed point of P-256
 _LARGEST_LIST = 20_000_000
+_SECRET = "secret.npz"
 
 
 class Matcher:
@@ -55,14 +55,13 @@ class Matcher:
         psi = _library()
         client = psi.client.CreateWithNewKey(True)
         order = _shuffled(len(self.ids))
-        with _secret_file(self.folder / "secret.npz") as part, part.open("wb") as file:
-            np.savez(file, key=np.frombuffer(client.GetPrivateKeyBytes(), np.uint8), order=order)
+        self._keep(client.GetPrivateKeyBytes(), order)
         request = client.CreateRequest([_text(self.ids[i]) for i in order])
         return _packed(request.encrypted_elements)
 
     def _raise(self, points: np.ndarray) -> torch.Tensor:
         psi = _library()
-        with np.load(self.folder / "secret.npz", allow_pickle=False) as secret:
+        with np.load(self.folder / _SECRET, allow_pickle=False) as secret:
             key = secret["key"].tobytes()
         request = psi.Request()
         request.reveal_intersection = True
@@ -74,54 +73,27 @@ class Matcher:
     def _hash(self, salt: str) -> torch.Tensor:
         """Salted hashes instead: quick, and open to anybody with a dictionary of the ids."""
         order = _shuffled(len(self.ids))
-        with _secret_file(self.folder / "secret.npz") as part, part.open("wb") as file:
-            np.savez(file, key=np.zeros(0, np.uint8), order=order)
+        self._keep(b"", order)
         digests = [hashlib.sha256(f"{salt}:{_text(self.ids[i])}".encode()).digest() for i in order]
         return _packed([digest + b"\0" for digest in digests])
 
+    def _keep(self, key: bytes, order: np.ndarray) -> None:
+        """The secret exponent and the order of the list, for the turns to come."""
+        with written_whole(self.folder / _SECRET) as part:
+            part.touch(mode=0o600)
+            with part.open("wb") as file:
+                np.savez(file, key=np.frombuffer(key, np.uint8), order=order)
+
     def _settle(self, shared: np.ndarray) -> list[int]:
         """Note which rows are anchors; the answer ranks the places that were asked about."""
-        with np.load(self.folder / "secret.npz", allow_pickle=False) as secret:
+        with np.load(self.folder / _SECRET, allow_pickle=False) as secret:
             order = secret["order"]
         rows = order[shared]
         ascending = np.sort(rows)
         Durable(self.folder).keep_facts("anchors", {"rows": ascending.tolist()})
-        (self.folder / "secret.npz").unlink()
+        (self.folder / _SECRET).unlink()
         ranks: list[int] = np.searchsorted(ascending, rows).tolist()
         return ranks
-
-
-def numbered(
-    matches: Sequence[tuple[int, int, np.ndarray, np.ndarray]], sizes: Sequence[int]
-) -> Any:
-    """Which places of each site are anchors, and a common number for equal entities.
-
-    ``matches`` holds, for a pair of sites, the places in their two lists that are equal.
-    """
-    start = np.cumsum([0, *sizes])
-    parent = np.arange(start[-1])
-    for i, j, a, b in matches:
-        # Entities are equal across pairs by transitivity; a list holds each of them once.
-        for left, right in zip((start[i] + a).tolist(), (start[j] + b).tolist(), strict=True):
-            low, high = sorted((_root(parent, left), _root(parent, right)))
-            parent[high] = low
-    roots = np.array([_root(parent, n) for n in range(len(parent))])
-    shared = np.bincount(roots, minlength=len(parent))[roots] > 1
-    places = [np.flatnonzero(shared[a:b]) for a, b in pairwise(start)]
-    entities = [roots[a + p] for a, p in zip(start[:-1], places, strict=True)]
-    return places, entities
-
-
-def server_numbers(
-    entities: Sequence[np.ndarray], ranks: Sequence[np.ndarray]
-) -> tuple[np.ndarray, ...]:
-    """Each site's anchors in the order of its rows, numbered by first appearance."""
-    in_order = [entity[np.argsort(rank)] for entity, rank in zip(entities, ranks, strict=True)]
-    seen = np.concatenate(in_order) if in_order else np.zeros(0, np.int64)
-    unique, first = np.unique(seen, return_index=True)
-    number = np.empty(len(unique), dtype=np.int64)
-    number[np.argsort(first)] = np.arange(len(unique))
-    return tuple(number[np.searchsorted(unique, entity)] for entity in in_order)
 
 
 def equal_places(a: Leaf, b: Leaf) -> tuple[np.ndarray, np.ndarray]:
@@ -132,13 +104,6 @@ def equal_places(a: Leaf, b: Leaf) -> tuple[np.ndarray, np.ndarray]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def _root(parent: np.ndarray, node: int) -> int:
-    while parent[node] != node:
-        parent[node] = parent[parent[node]]
-        node = int(parent[node])
-    return node
-
-
 def _text(entity: Any) -> str:
     return str(entity)
 
@@ -146,10 +111,6 @@ def _text(entity: Any) -> str:
 def _shuffled(n: int) -> np.ndarray:
     seed = np.random.SeedSequence(int.from_bytes(secrets.token_bytes(32), "little"))
     return np.random.Generator(np.random.PCG64(seed)).permutation(n)
-
-
-def _secret_file(path: Path) -> Any:
-    return written_whole(path)
 
 
 def _packed(points: Sequence[bytes]) -> torch.Tensor:
