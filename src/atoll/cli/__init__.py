@@ -42,6 +42,8 @@ for command in (
 def main() -> None:
     """Entry point: errors a user can mend are one sentence and exit code 2."""
     logging.basicConfig(stream=sys.stderr, format="atoll: %(message)s", level=logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: record.name.startswith("atoll"))  # engines are talkative
     try:
         app()
     except Interrupted as stop:

@@ -16,7 +16,7 @@ import tomli_w
 from atoll.deploy.certificates import make_authority, make_node_key, make_server_certificate
 from atoll.deploy.operator import JobState, Operator
 from atoll.deploy.plan import Plan
-from atoll.deploy.processes import Process, tool
+from atoll.deploy.processes import Process, python, tool
 from atoll.deploy.settings import RUNS, quiet_environment, site_environment
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import write_json
@@ -36,14 +36,20 @@ _APP = {
         "flwr": {
             "app": {
                 "publisher": "atoll",
-                "components": {"serverapp": "atoll_app:server", "clientapp": "atoll_app:client"},
+                "components": {
+                    "serverapp": "atoll_server:server",
+                    "clientapp": "atoll_client:client",
+                },
                 "config": {"plan": "", "experiment": "", "nodes": ""},
             }
         },
         "hatch": {"build": {"targets": {"wheel": {"packages": ["."]}}}},
     },
 }
-_MODULE = "from atoll.deploy.flower_app import client, server\n\n__all__ = ['client', 'server']\n"
+_MODULES = {
+    "atoll_server.py": "from atoll.deploy.flower_server import server\n\n__all__ = ['server']\n",
+    "atoll_client.py": "from atoll.deploy.flower_client import client\n\n__all__ = ['client']\n",
+}
 
 
 def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
@@ -95,6 +101,7 @@ def server_command(kit: Path, host: str) -> list[str]:
 def client_command(kit: Path, runtime_port: int) -> list[str]:
     facts = kit_facts(kit)
     return [
+        *python("-m", "atoll.deploy.flower_node"),
         tool("flower-supernode"),
         *("--root-certificates", str(kit / "ca.pem")),
         *("--superlink", f"{facts['server']}:{facts['port']}"),
@@ -153,7 +160,8 @@ class FlowerOperator(Operator):
             app = Path(folder) / "app"
             app.mkdir()
             (app / "pyproject.toml").write_text(tomli_w.dumps(_APP))
-            (app / "atoll_app.py").write_text(_MODULE)
+            for name, module in _MODULES.items():
+                (app / name).write_text(module)
             values = {
                 "plan": json.dumps(plan.table()),
                 "experiment": json.dumps(describe(plan.experiment)),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from atoll.deploy.site import Site
 from atoll.errors import AtollError
 
+if TYPE_CHECKING:
+    from atoll.deploy.site import Site
+
 RUNS, DATA, STATE, SLOW = "ATOLL_RUNS", "ATOLL_SITE_DATA", "ATOLL_SITE_STATE", "ATOLL_SITE_SLOW"
+SOCKET = "ATOLL_SITE_SOCKET"
 
 
 def site_environment(data: Path, state: Path) -> dict[str, str]:
@@ -17,6 +21,8 @@ def site_environment(data: Path, state: Path) -> dict[str, str]:
 
 
 def site_from_environment() -> Site:
+    from atoll.deploy.site import Site
+
     for name in (DATA, STATE):
         if not os.environ.get(name):
             raise AtollError(f"{name} is not set; start the site with: atoll client")

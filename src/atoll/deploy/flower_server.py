@@ -1,7 +1,6 @@
-"""Atoll as a Flower app: the coordinator in its ServerApp, the site in its ClientApp.
+"""Atoll's ServerApp: the coordinator of a run.
 
-A ClientApp is a new process for every message, so a site's memory is its durable folder. Nodes are
-known by the ids that the SuperLink gave the keys which the operator registered.
+Nodes are known by the ids that the SuperLink gave the keys which the operator registered.
 """
 
 from __future__ import annotations
@@ -12,16 +11,14 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
-from flwr.clientapp import ClientApp
+from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
 from atoll.deploy.fleet import Fleet
-from atoll.deploy.settings import RUNS, site_from_environment
+from atoll.deploy.flower_bytes import content, record
+from atoll.deploy.settings import RUNS
 
 server = ServerApp()
-client = ClientApp()
-_RECORD, _BYTES = "atoll", "bytes"
 _BETWEEN_LOOKS = 0.2
 
 
@@ -38,7 +35,7 @@ class FlowerFleet(Fleet):
         reached = [site for site in messages if site in nodes]
         # Flower delivers nothing that is older than its time to live: so late work is not begun.
         sent = [
-            Message(_record(messages[site]), nodes[site], "query", ttl=seconds) for site in reached
+            Message(record(messages[site]), nodes[site], "query", ttl=seconds) for site in reached
         ]
         waiting = dict(zip(self.grid.push_messages(sent), reached, strict=True))
         replies: dict[str, bytes] = {}
@@ -46,7 +43,7 @@ class FlowerFleet(Fleet):
             for reply in self.grid.pull_messages(list(waiting)):
                 site = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if site is not None and not reply.has_error():
-                    replies[site] = _content(reply)
+                    replies[site] = content(reply)
             if waiting:
                 time.sleep(_BETWEEN_LOOKS)
         return replies
@@ -57,17 +54,6 @@ class FlowerFleet(Fleet):
     def _nodes(self) -> dict[str, int]:
         online = set(self.grid.get_node_ids())
         return {site: node for site, node in self.nodes.items() if node in online}
-
-
-def _record(message: bytes) -> RecordDict:
-    array = Array(dtype="uint8", shape=(len(message),), stype=_BYTES, data=message)
-    return RecordDict({_RECORD: ArrayRecord({_BYTES: array})})
-
-
-def _content(message: Message) -> bytes:
-    record = message.content.array_records.get(_RECORD)
-    array = None if record is None else record.get(_BYTES)
-    return b"" if array is None else bytes(array.data)
 
 
 @server.main()
@@ -83,9 +69,3 @@ def main(grid: Grid, context: Context) -> None:
     nodes = json.loads(str(context.run_config["nodes"]))
     fleet = FlowerFleet(grid, {site: int(node) for site, node in nodes.items()})
     Coordinator(plan, run_dir, fleet).run()
-
-
-@client.query()
-def answer(message: Message, _: Context) -> Message:
-    reply = site_from_environment().handle(_content(message))
-    return Message(_record(reply), reply_to=message)
