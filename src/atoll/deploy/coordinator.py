@@ -45,6 +45,7 @@ from atoll.tree import Ragged, Tree
 
 log = logging.getLogger("atoll")
 STATUS, HANDOVER, NETWORK = "status.json", "handover", "network.safetensors"
+_SECONDS_TO_COME_UP = 60.0
 _SITES, _ANCHORS = "sites.json", "anchors.safetensors"
 
 
@@ -123,23 +124,17 @@ class Coordinator:
         return result
 
     def _assemble(self) -> None:
-        """Wait for all sites, for as long as patience lasts; then a quorum must do."""
-        everybody = set(self.plan.sites)
-        until = time.monotonic() + self.plan.terms.patience
+        """Wait for the sites of this job to be up; then a quorum must do."""
+        everybody = self.fleet.within_reach(self.plan.sites)
+        until = time.monotonic() + min(self.plan.terms.patience, _SECONDS_TO_COME_UP)
         found = self.fleet.present(everybody)
         while found != everybody and time.monotonic() < until and not self.stopped():
-            if self._resuming and len(found) >= self.plan.quorum:
-                break
             time.sleep(1.0)
             found = self.fleet.present(everybody)
-        for site in sorted(everybody - found):
+        for site in sorted(set(self.plan.sites) - found):
             self.fed.miss(site, "it did not come at the start")
         if len(found) < self.plan.quorum:
             self._below_quorum()
-
-    @property
-    def _resuming(self) -> bool:
-        return (self.run_dir / _SITES).is_file()
 
     def _begin(self) -> list[Size]:
         """Learn the sites' sizes, match anchors, and tell everybody what the run is."""

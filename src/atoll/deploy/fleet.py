@@ -22,6 +22,10 @@ class Fleet(ABC):
     def present(self, sites: Collection[str]) -> set[str]:
         """Which of these sites would answer now. Takes a few seconds at most."""
 
+    def within_reach(self, sites: Collection[str]) -> set[str]:
+        """Which of these sites could ever answer; an engine may have left some out of its job."""
+        return set(sites)
+
     def answers(
         self, requests: Mapping[str, Request], seconds: float
     ) -> tuple[dict[str, Answer], dict[str, str]]:

@@ -40,7 +40,7 @@ class FlareFleet(Fleet):
         self._pool = ThreadPoolExecutor(max_workers=_SITES_AT_ONCE)
 
     def exchange(self, messages: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
-        in_job = {client.name for client in self.engine.get_clients()}
+        in_job = self.within_reach(messages)
         # One request a site: FLARE 2.9's own multicast fails (it passes on an unknown argument).
         tasks = {
             site: self._pool.submit(self._send, site, message, seconds)
@@ -66,6 +66,9 @@ class FlareFleet(Fleet):
             return None
         content = reply.get(_MESSAGE)
         return bytes(content) if isinstance(content, bytes | bytearray | memoryview) else None
+
+    def within_reach(self, sites: Collection[str]) -> set[str]:
+        return set(sites) & {client.name for client in self.engine.get_clients()}
 
     def present(self, sites: Collection[str]) -> set[str]:
         return self.pinged(sites, _PING_SECONDS)

@@ -45,6 +45,7 @@ class Supervisor:
     def run(self) -> None:
         """Until the run is complete. Raises the coordinator's own sentence if it stops."""
         shown, vain = 0, 0
+        self._muster()
         while True:
             before = int(read_status(self.run_dir).get("round", 0))
             job = self._start()
@@ -61,6 +62,25 @@ class Supervisor:
                     f"{vain} jobs in a row ended without completing a round; see the server's log "
                     f"and continue with: atoll resume {self.run_dir}"
                 )
+
+    def _muster(self) -> None:
+        """Wait for the sites: for all of them at first, for a quorum where a run is continued."""
+        until = time.monotonic() + self.plan.terms.patience
+        begun = bool(read_status(self.run_dir))
+        while True:
+            self.check()
+            here = self.operator.connected() & set(self.plan.sites)
+            enough = len(here) >= self.plan.quorum
+            late = time.monotonic() > until
+            if len(here) == len(self.plan.sites) or (enough and (late or begun)):
+                return
+            if late:
+                raise AtollError(
+                    f"{len(here)} of {len(self.plan.sites)} sites are connected, fewer than the "
+                    f"quorum of {self.plan.quorum}; start the sites and continue with: atoll "
+                    f"resume {self.run_dir}"
+                )
+            time.sleep(_BETWEEN_LOOKS)
 
     def _start(self) -> str:
         (self.run_dir / HANDOVER).unlink(missing_ok=True)
