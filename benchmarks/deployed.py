@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--data", default="digits")
     given = parser.parse_args()
-    names = given.methods.split(",") if given.methods else [n for n in methods]
+    names = given.methods.split(",") if given.methods else list(methods)
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

@@ -29,14 +29,23 @@ def community_parties(
     features: int = 24,
     dense: bool = False,
     seed: int = 0,
+    shared: int = 0,
 ) -> list[Graph]:
-    """Parties of different sizes with noisy sparse words per class and mostly inner edges."""
+    """Parties of different sizes with noisy sparse words per class and mostly inner edges.
+
+    The first ``shared`` nodes of all parties are the same entities: the same id, class and words,
+    with links of its own at each party.
+    """
     rng = np.random.default_rng(seed)
-    parties = []
+    parties: list[Graph] = []
+    common_y, common_words = np.zeros(0, dtype=int), np.zeros((0, features), dtype=bool)
     for client, n in enumerate(sizes):
         y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
+        y[: len(common_y)] = common_y
         words = rng.random((n, features)) < 0.06
         words |= (np.arange(features) % classes == y[:, None]) & (rng.random((n, features)) < 0.25)
+        words[: len(common_y)] = common_words
+        common_y, common_words = y[:shared], words[:shared]
         same = y[:, None] == y
         edges = np.argwhere(np.triu(rng.random((n, n)) < np.where(same, 0.3, 0.03), 1)).T
         x = words.astype(np.float32)
@@ -45,7 +54,7 @@ def community_parties(
             edges,
             y,
             classes=classes,
-            ids=np.array([f"{client}-{i}" for i in range(n)]),
+            ids=np.array([f"{'all' if i < shared else client}-{i}" for i in range(n)]),
             name=f"party {client}",
         )
         fold = np.arange(n) % 3

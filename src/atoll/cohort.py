@@ -10,13 +10,15 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from atoll.graph import Features, Graph, dense
+from atoll.graph import Features, Graph, dense, node_mask
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
 from atoll.tree import Ragged
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
+# A neighbourhood is computed by itself where it is at most this share of a client's graph.
+_NEAR_BELOW = 0.25
 
 SPLITS = ("train", "val", "test")
 
@@ -43,7 +45,11 @@ class Cohort:
         self.sizes = tuple(g.nodes for g in self.graphs)
         self.features = self.graphs[0].features
         self.classes = self.graphs[0].classes
+        # What follows from features and edges alone.
         self._packed: dict[str, Sparse | Tensor] = {}
+        # What depends on splits as well.
+        self._rows: dict[str, Tensor] = {}
+        self._derived: dict[str, Cohort] = {}
 
     def take(self, positions: Sequence[int]) -> Cohort:
         graphs = [self.graphs[p] for p in positions]
@@ -51,6 +57,46 @@ class Cohort:
 
     def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
         return Cohort(graphs, self.clients, self.dtype)
+
+    def relabelled(self, graphs: Sequence[Graph]) -> Cohort:
+        """The same features and edges with other labels and splits; what is packed is shared."""
+        other = self.with_graphs(graphs)
+        other._packed = self._packed
+        return other
+
+    def derived(self, key: str, build: Callable[[], Cohort]) -> Cohort:
+        """A cohort made of this one and nothing else is made once."""
+        if key not in self._derived:
+            self._derived[key] = build()
+        return self._derived[key]
+
+    @cached_property
+    def one_graph(self) -> bool:
+        """Whether several clients hold the same features and edges, which are then kept once."""
+        first = self.graphs[0]
+        return self.k > 1 and all(g.x is first.x and g.edges is first.edges for g in self.graphs)
+
+    @cached_property
+    def first(self) -> Cohort:
+        """The first client alone."""
+        return self.take([0])
+
+    def near(self, reach: int | None, *splits: str) -> Cohort:
+        """Only the nodes within ``reach`` hops of some splits', for clients where those are few.
+
+        Operators and propagated features are the whole graph's, restricted, so that a model that
+        looks ``reach`` hops beyond the propagated features computes the same for the nodes of the
+        splits. None is a reach that is not known: everything.
+        """
+        if reach is None:
+            return self
+
+        def restrict() -> Cohort:
+            nodes_K = [_ball(g, reach, splits) for g in self.graphs]
+            few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
+            return Near(self, nodes_K) if few else self
+
+        return self.derived(f"{reach} hops of {splits}", restrict)
 
     @cached_property
     def batch(self) -> Tensor:
@@ -69,13 +115,10 @@ class Cohort:
 
     def rows(self, split: str) -> Tensor:
         """The nodes of a split, as row numbers."""
-        key = f"rows:{split}"
-        if key not in self._packed:
+        if split not in self._rows:
             mask = self._nodes(lambda g: np.asarray(getattr(g, split)))
-            self._packed[key] = mask.nonzero().flatten()
-        rows = self._packed[key]
-        assert isinstance(rows, Tensor)
-        return rows
+            self._rows[split] = mask.nonzero().flatten()
+        return self._rows[split]
 
     def probes(self, split: str) -> tuple[Tensor, Tensor]:
         """Pairs of nodes of a split, linked ones and others, ``[2, m]`` each in row numbers."""
@@ -99,7 +142,7 @@ class Cohort:
     def operator(self, name: str) -> Sparse:
         """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
         if name not in self._packed:
-            blocks = [_operator(g, name) for g in self.graphs]
+            blocks = self._operators(name)
             symmetric = name == "gcn" and all(g.undirected for g in self.graphs)
             self._packed[name] = Sparse(block_diagonal(blocks), self.dtype, symmetric)
         matrix = self._packed[name]
@@ -127,6 +170,8 @@ class Cohort:
         if key not in self._packed:
             self._packed[key] = self._pack_features(propagated, hops, key)
         packed = self._packed[key]
+        if self.one_graph:
+            return _one_for_all(packed, weight_K)
         if isinstance(packed, Sparse):
             return packed @ weight_K.flatten(0, 1)
         return ragged_linear(packed, weight_K, self.sizes)
@@ -136,11 +181,18 @@ class Cohort:
         return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
 
     def _pack_features(self, propagated: str, hops: int, key: str) -> Sparse | Tensor:
-        blocks = [_propagated(g, propagated, hops, key) for g in self.graphs]
+        blocks = self._feature_blocks(propagated, hops, key)
         entries = sum(b.nnz if sparse.issparse(b) else b.size for b in blocks)  # type: ignore[union-attr, misc]
-        if entries <= _DENSE_ABOVE * sum(self.sizes) * self.features:
+        if entries <= _DENSE_ABOVE * sum(b.shape[0] for b in blocks) * self.features:
             return Sparse(block_diagonal([sparse.csr_array(b) for b in blocks]), self.dtype)
         return torch.from_numpy(np.concatenate([dense(b) for b in blocks])).to(self.dtype)
+
+    def _operators(self, name: str) -> list[sparse.csr_array]:
+        return [_operator(g, name) for g in self.graphs]
+
+    def _feature_blocks(self, propagated: str, hops: int, key: str) -> list[Features]:
+        graphs = self.graphs[:1] if self.one_graph else self.graphs
+        return [_propagated(g, propagated, hops, key) for g in graphs]
 
     def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate([read(g) for g in self.graphs]))
@@ -152,14 +204,46 @@ class SameGraph(Cohort):
     def __init__(self, graph: Graph, k: int, dtype: torch.dtype = torch.float32) -> None:
         super().__init__([graph] * k, dtype=dtype)
 
-    def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
-        key = f"{propagated}^{hops}@x" if propagated else "x"
-        if key not in self._packed:
-            features = dense(_propagated(self.graphs[0], propagated, hops, key))
-            self._packed[key] = torch.from_numpy(features).to(self.dtype)
-        packed = self._packed[key]
-        assert isinstance(packed, Tensor)
-        return torch.matmul(packed, weight_K).flatten(0, 1)
+
+class Near(Cohort):
+    """Some nodes of each client, seen with the operators and propagated features of the whole."""
+
+    def __init__(self, whole: Cohort, nodes_K: Sequence[np.ndarray]) -> None:
+        parts = [g.subgraph(nodes) for g, nodes in zip(whole.graphs, nodes_K, strict=True)]
+        super().__init__(parts, whole.clients, whole.dtype)
+        self._whole = list(zip(whole.graphs, nodes_K, strict=True))
+
+    def near(self, reach: int | None, *splits: str) -> Cohort:
+        return self
+
+    def _operators(self, name: str) -> list[sparse.csr_array]:
+        return [_operator(g, name)[nodes][:, nodes] for g, nodes in self._whole]
+
+    def _feature_blocks(self, propagated: str, hops: int, key: str) -> list[Features]:
+        return [_propagated(g, propagated, hops, key)[nodes] for g, nodes in self._whole]
+
+
+def _ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
+    """The nodes within ``reach`` hops of some splits' nodes; all of them unless those are few."""
+    inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
+    if not inside.any():
+        inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
+    for _ in range(reach):
+        if inside.sum() > _NEAR_BELOW * graph.nodes:
+            break
+        inside = inside.copy()
+        inside[graph.adjacency[np.flatnonzero(inside)].indices] = True
+    few = inside.sum() <= _NEAR_BELOW * graph.nodes
+    return np.flatnonzero(inside) if few else np.arange(graph.nodes)
+
+
+def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
+    """The same features times each client's weights, ``[n, f], [K, f, h] -> [K n, h]``."""
+    if isinstance(x, Tensor):
+        return torch.matmul(x, weight_K).flatten(0, 1)
+    k, f, h = weight_K.shape
+    side_by_side = x @ weight_K.transpose(0, 1).reshape(f, k * h)
+    return side_by_side.view(-1, k, h).transpose(0, 1).reshape(-1, h)
 
 
 def _operator(graph: Graph, name: str) -> sparse.csr_array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -49,13 +50,20 @@ class Graph:
     _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        n = self.nodes
+        self._check_lengths()
+        self._check_features_and_edges()
+        self._check_labels()
+
+    def _check_lengths(self) -> None:
         for what in ("y", "train", "val", "test", "ids"):
-            if len(getattr(self, what)) != n:
+            if len(getattr(self, what)) != self.nodes:
                 raise AtollError(
-                    f"{self.name}: '{what}' has {len(getattr(self, what))} entries for {n} nodes; "
-                    f"give one per node."
+                    f"{self.name}: '{what}' has {len(getattr(self, what))} entries for "
+                    f"{self.nodes} nodes; give one per node."
                 )
+
+    def _check_features_and_edges(self) -> None:
+        n = self.nodes
         values = self.x.data if sparse.issparse(self.x) else self.x
         if not np.isfinite(values).all():
             row, column = self._first_bad_feature()
@@ -69,7 +77,9 @@ class Graph:
             raise AtollError(
                 f"{self.name}: edges must be two rows of node numbers from 0 to {n - 1}."
             )
-        if n and not -1 <= self.y.min() <= self.y.max() < self.classes:
+
+    def _check_labels(self) -> None:
+        if self.nodes and not -1 <= self.y.min() <= self.y.max() < self.classes:
             bad = int(np.flatnonzero((self.y < -1) | (self.y >= self.classes))[0])
             raise AtollError(
                 f"{self.name}: node {bad} has label {self.y[bad]}, outside 0 to "
@@ -130,17 +140,33 @@ class Graph:
             self._cache[key] = build()
         return self._cache[key]  # type: ignore[return-value]
 
-    def relabelled(self, *, y: np.ndarray, train: np.ndarray, val: np.ndarray, name: str) -> Graph:
-        """The same features, edges and test nodes with other labels; what is derived is shared."""
-        return self._with(y=y, train=train, val=val, name=name)
+    def relabelled(
+        self,
+        *,
+        y: np.ndarray,
+        train: np.ndarray,
+        val: np.ndarray,
+        test: np.ndarray | None = None,
+        name: str,
+    ) -> Graph:
+        """The same features and edges with other labels and splits; what is derived is shared.
+
+        Test nodes stay unless others are given.
+        """
+        test = self.test if test is None else test
+        return self._with(y=y, train=train, val=val, test=test, name=name)
 
     def with_anchors(self, rows: np.ndarray) -> Graph:
         """The same graph, its anchors known."""
         return self._with(anchors=rows)
 
     def _with(self, **changed: Any) -> Graph:
-        other = replace(self, **changed)
-        object.__setattr__(other, "_cache", self._cache)
+        # Features and edges have been checked, and on a large graph that takes a while.
+        other = copy(self)
+        for name, value in changed.items():
+            object.__setattr__(other, name, value)
+        other._check_lengths()
+        other._check_labels()
         return other
 
     def held(self, holding: Holding) -> Graph:

@@ -136,3 +136,37 @@ def test_more_nodes_than_there_are() -> None:
         split(few, kind="per-class", per_class=2, val=31, test=1)
     with pytest.raises(AtollError, match=r"split.train, val and test ask for 40 nodes"):
         split(few, train=20, val=10, test=10)
+
+
+def test_per_class_validation_too() -> None:
+    graph = split(
+        lonely_nodes([0] * 8 + [1] * 20 + [-1] * 5),
+        kind="per-class",
+        per_class=3,
+        per_class_val=4,
+        test=10,
+    )
+    assert np.bincount(graph.y[graph.train]).tolist() == [3, 3]
+    assert np.bincount(graph.y[graph.val]).tolist() == [4, 4]
+    assert sizes(graph) == (6, 8, 10)
+    assert_disjoint(graph)
+
+
+def test_validating_by_class_trains_on_the_same_nodes() -> None:
+    graph = lonely_nodes([0] * 8 + [1] * 20)
+    options = {"kind": "per-class", "per_class": 3, "test": 5}
+    without, with_val = split(graph, **options, val=5), split(graph, **options, per_class_val=2)
+    np.testing.assert_array_equal(without.train, with_val.train)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"per_class_val": -1}, "split.per_class_val is -1"),
+        ({"per_class": 5, "per_class_val": 4}, "per_class and per_class_val 9"),
+        ({"per_class": 4, "per_class_val": 4, "test": 30}, "split.test ask for 30 nodes"),
+    ],
+)
+def test_bad_validation_by_class(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(AtollError, match=message):
+        split(lonely_nodes([0] * 8 + [1] * 20), kind="per-class", **options)

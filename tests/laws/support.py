@@ -15,13 +15,23 @@ from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
 from atoll.partition.anchors import matched
 from atoll.tree import Leaf, Ragged, Tree, stack, under
+from small_federations import community_parties
 
 NAMES = sorted(methods)
 SMALL = GCN(hidden=8)
 
 
+# What keeps a method fast on small parties, besides a small model.
+BRIEF: dict[str, dict[str, int]] = {"ppfl-deepwalk": {"walks": 3, "length": 10}}
+
+
 def make(name: str, **options) -> Method:
-    return methods[name](**({"model": SMALL} | options))
+    return methods[name](**({"model": SMALL} | BRIEF.get(name, {}) | options))
+
+
+def small_parties(name: str, *args, **options) -> list[Graph]:
+    """Parties a method can be tried on; some nodes are held in common where it builds on them."""
+    return community_parties(*args, shared=8 if methods[name].needs_anchors else 0, **options)
 
 
 @dataclass

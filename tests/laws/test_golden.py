@@ -8,16 +8,14 @@ import os
 from pathlib import Path
 
 import pytest
-from support import NAMES, make, train
-
-from small_federations import community_parties
+from support import NAMES, make, small_parties, train
 
 GOLDEN = Path(__file__).with_name("golden.json")
 
 
 def losses(name: str) -> list[list[float]]:
     """Each round's mean training loss of every client, five rounds."""
-    parties = community_parties()
+    parties = small_parties(name)
     rounds = []
     for count in range(1, 6):
         body = train(make(name), parties, rounds=count).replies.body

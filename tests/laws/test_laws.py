@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support import NAMES, assert_same, assert_same_model, make, train, values
+from support import NAMES, assert_same, assert_same_model, make, small_parties, train, values
 
 from atoll.federation.host import Host, PrivacyViolation
 from atoll.federation.protocol import Reply
@@ -21,7 +21,7 @@ every_method = pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dense", [False, True])
 def test_cohort_law(name, chunk, dense):
     """All at once, in chunks, one by one: the same numbers. Also catches a leak between clients."""
-    parties = community_parties(dense=dense)
+    parties = small_parties(name, dense=dense)
     whole = train(make(name, epochs=2), parties)
     assert_same(whole, train(make(name, epochs=2), parties, chunk=chunk), 1e-9)
 
@@ -29,14 +29,14 @@ def test_cohort_law(name, chunk, dense):
 @every_method
 def test_wire_law(name):
     """Through bytes, one client a node: the same numbers."""
-    parties = community_parties()
+    parties = small_parties(name)
     assert_same(train(make(name), parties), train(make(name), parties, wire=True), 1e-9)
 
 
 @every_method
 def test_seed_law(name):
     """The same seed gives the same bytes, another seed does not."""
-    parties = community_parties()
+    parties = small_parties(name)
     first, again = (train(make(name), parties, seed=5) for _ in range(2))
     assert_same(first, again, 0.0)
     other = train(make(name), parties, seed=6)
@@ -48,7 +48,7 @@ def test_seed_law(name):
 @every_method
 def test_position_law(name):
     """A client's result does not depend on its position in the cohort."""
-    parties = community_parties()
+    parties = small_parties(name)
     method = make(name)
     if method.pooled:
         pytest.skip("one party only")
@@ -63,7 +63,7 @@ def test_position_law(name):
 @every_method
 def test_privacy_law(name):
     """Nothing private leaves, and every tensor that leaves is on record."""
-    outcome = train(make(name), community_parties())
+    outcome = train(make(name), small_parties(name))
     table = outcome.fed.ledger.table()
     method = make(name)
     assert not set(table.filter(direction="up")["kind"]) & method.private
@@ -84,7 +84,7 @@ def test_no_private_value_leaves_under_another_name(name, monkeypatch):
             yield batch
 
     monkeypatch.setattr(Host, "perform", overheard)
-    parties = community_parties()
+    parties = small_parties(name)
     method = make(name)
     outcome = train(method, parties)
     secrets = [values(leaf) for n, leaf in outcome.clients.items() if kind(n) in method.private]
@@ -109,7 +109,7 @@ def test_a_method_that_sends_a_private_kind_is_stopped(monkeypatch):
 
 @every_method
 def test_beats_the_majority_class(name):
-    parties = community_parties((40, 50, 45))
+    parties = small_parties(name, (40, 50, 45))
     outcome = train(make(name), parties, rounds=40)
     accuracy = np.asarray(outcome.replies.body["metric/accuracy"])[:, 2].mean()
     majority = np.mean([np.bincount(g.y[g.test]).max() / g.test.sum() for g in parties])

@@ -42,3 +42,29 @@ def test_too_few_labels_to_deal():
     one_label = replace(graph, train=np.arange(12) == 0)
     with pytest.raises(AtollError, match="1 training nodes for 3 clients"):
         SharedGraph(clients=3).cut(one_label, stream(0, "cut"))
+
+
+def test_dealt_first_and_halved_then_everybody_trains():
+    """10 labels for 6 clients: four have a node of each part, two have one to train on."""
+    graph = cliques(4, 5)
+    labels = np.arange(20) < 10
+    graph = replace(
+        graph,
+        train=labels & (np.arange(20) % 2 == 0),
+        val=labels & (np.arange(20) % 2 == 1),
+        test=np.arange(20) >= 15,
+    )
+    parties = SharedGraph(clients=6, halve=True).cut(graph, stream(0, "cut"))
+    assert (
+        sorted((int(p.train.sum()), int(p.val.sum())) for p in parties)
+        == [(1, 0)] * 2 + [(1, 1)] * 4
+    )
+    assert (np.sum([p.train | p.val for p in parties], axis=0) == labels).all()
+    assert any(p.train[graph.val].any() for p in parties), "halves are the clients' own"
+    assert all((p.test == graph.test).all() for p in parties)
+
+
+def test_too_few_labels_to_deal_and_halve():
+    graph = replace(cliques(2, 6), train=np.arange(12) == 0, val=np.arange(12) == 1)
+    with pytest.raises(AtollError, match="2 labelled nodes for 3 clients"):
+        SharedGraph(clients=3, halve=True).cut(graph, stream(0, "cut"))

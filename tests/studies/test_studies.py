@@ -1,13 +1,11 @@
 """Studies on a graph whose communities are known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.experiment.config import Run, resolve
+from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties, load_whole, parties_of, simulate
 from atoll.report.description import Description
 from atoll.studies.likeness import Likeness
@@ -45,7 +43,9 @@ def test_a_method_that_compares_nobody_has_no_likeness():
 
 
 def test_a_neighbours_model_is_scored_on_the_own_subgraph():
-    chosen = replace(experiment("local", epochs=5), run=Run(rounds=1))
+    digits = {"data": {"name": "digits"}, "partition": {"clients": 4}, "model": {"hidden": 16}}
+    method = {"method": {"name": "local", "epochs": 20}}
+    chosen = resolve(digits | method | {"run": {"rounds": 1}})
     found = Neighbours().findings(chosen).figures
     fed, state = simulate(chosen, load_parties(chosen))
     fed.begin(1)

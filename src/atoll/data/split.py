@@ -23,8 +23,9 @@ class Split:
       what FED-PUB's code does (its text says 35 % for validation and test); it takes 5 % of
       ogbn-arxiv for training.
     - ``per-class``: ``per_class`` nodes of every class train; ``val`` and ``test`` are drawn
-      uniformly from the rest. Planetoid's own split has 20 a class, 500 and 1,000; GraphFL takes
-      80 a class and 1,000 or 10,000 to test.
+      uniformly from the rest. Planetoid's own split has 20 a class, 500 and 1,000. With
+      ``per_class_val`` above 0, as many nodes of every class validate, in place of ``val``: GraphFL
+      takes 40 and 40 a class and 1,000 or 10,000 to test.
     - ``public``: the masks that were published with the dataset; nothing is drawn.
 
     A size below 1 is a fraction of the nodes that are drawn from (all labelled ones, or the rest
@@ -36,12 +37,15 @@ class Split:
     val: float = 0.4
     test: float = 0.4
     per_class: int = 20
+    per_class_val: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise unknown("value of split.kind:", self.kind, get_args(Kind))
         if self.kind == "per-class" and self.per_class < 1:
             raise AtollError(f"split.per_class is {self.per_class}; there must be at least 1.")
+        if self.per_class_val < 0:
+            raise AtollError(f"split.per_class_val is {self.per_class_val}; it can't be negative.")
         sizes = self._sizes()
         for part, size in sizes.items():
             if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
@@ -59,13 +63,14 @@ class Split:
         labelled = np.flatnonzero(graph.y >= 0)
         if self.kind == "random":
             return _with_parts(graph, self._drawn(graph, labelled, rng))
-        train = self._per_class(graph, rng)
-        rest = np.setdiff1d(labelled, train, assume_unique=True)
-        return _with_parts(graph, {"train": train, **self._drawn(graph, rest, rng)})
+        parts = self._per_class(graph, rng)
+        rest = np.setdiff1d(labelled, np.concatenate(list(parts.values())), assume_unique=True)
+        return _with_parts(graph, parts | self._drawn(graph, rest, rng))
 
     def _sizes(self) -> dict[str, float]:
         """The parts that are drawn uniformly."""
-        drawn = {"random": ("train", "val", "test"), "per-class": ("val", "test"), "public": ()}
+        by_class = ("test",) if self.per_class_val else ("val", "test")
+        drawn = {"random": ("train", "val", "test"), "per-class": by_class, "public": ()}
         return {part: getattr(self, part) for part in drawn[self.kind]}
 
     def _drawn(
@@ -82,17 +87,25 @@ class Split:
         pieces = np.split(rng.permutation(nodes), np.cumsum(counts))
         return dict(zip(sizes, pieces, strict=False))
 
-    def _per_class(self, graph: Graph, rng: np.random.Generator) -> np.ndarray:
+    def _per_class(self, graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The parts that have so many nodes of every class."""
+        asked = self.per_class + self.per_class_val
         chosen = []
         for label in range(graph.classes):
             members = np.flatnonzero(graph.y == label)
-            if 0 < len(members) < self.per_class:
-                raise AtollError(
-                    f"class {label} of {graph.name} has {len(members)} nodes, fewer than "
-                    f"split.per_class {self.per_class}; ask for fewer."
+            if 0 < len(members) < asked:
+                what = (
+                    "split.per_class and per_class_val" if self.per_class_val else "split.per_class"
                 )
-            chosen.append(rng.permutation(members)[: self.per_class])
-        return np.concatenate(chosen)
+                raise AtollError(
+                    f"class {label} of {graph.name} has {len(members)} nodes, fewer than {what} "
+                    f"{asked}; ask for fewer."
+                )
+            chosen.append(rng.permutation(members)[:asked])
+        parts = {"train": np.concatenate([nodes[: self.per_class] for nodes in chosen])}
+        if self.per_class_val:
+            parts["val"] = np.concatenate([nodes[self.per_class :] for nodes in chosen])
+        return parts
 
 
 def _published(graph: Graph) -> Graph:
@@ -112,4 +125,4 @@ def _with_parts(graph: Graph, parts: dict[str, np.ndarray]) -> Graph:
 
 def _listed(sizes: dict[str, float]) -> str:
     *first, last = sizes
-    return f"{', '.join(first)} and {last}"
+    return f"{', '.join(first)} and {last}" if first else last

@@ -36,7 +36,10 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How an experiment is run: its length, its seed, and what it may use of the machine."""
+    """How an experiment is run: its length, its seed, and what it may use of the machine.
+
+    ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
+    """
 
     rounds: int = 100
     seed: int = 0
@@ -44,6 +47,7 @@ class Run:
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = 0
     checkpoint_seconds: float = 30.0
+    whole_graph: bool = False
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -173,6 +177,8 @@ def _plain(part: Any) -> dict[str, Any]:
         value = getattr(part, f.name)
         if f.name in ("task", "model", "optimizer"):
             continue
+        if isinstance(value, Method):
+            value = _plain(value)
         values[f.name] = address(value) if callable(value) else value
     return values
 
@@ -214,6 +220,8 @@ def _checked(where: str, value: Any, hint: Any) -> Any:
         if not isinstance(value, list | tuple):
             raise _wrong(where, value, hint)
         return tuple(_checked(where, v, get_args(hint)[0]) for v in value)
+    if hint is Method and isinstance(value, str | Mapping):
+        return _inner_method(where, value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is Any or (isinstance(hint, type) and _exactly(value, hint)):
@@ -221,6 +229,17 @@ def _checked(where: str, value: Any, hint: Any) -> Any:
     if not isinstance(hint, type) and callable(value):
         return value
     raise _wrong(where, value, hint)
+
+
+def _inner_method(where: str, value: str | Mapping[str, Any]) -> Method:
+    """A method within a method: its name, or a table of its name and options."""
+    options = {"name": value} if isinstance(value, str) else dict(value)
+    if "name" not in options:
+        raise AtollError(
+            f"{where} does not say which method; give it a name, as in {{ name = ... }}."
+        )
+    cls = methods[_text(where, options.pop("name"))]
+    return build(cls, where, options)
 
 
 def _exactly(value: Any, hint: type) -> bool:

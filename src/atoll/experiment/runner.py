@@ -32,6 +32,7 @@ from atoll.experiment.result import (
     store_setup,
     store_tables,
 )
+from atoll.experiment.whole_graph import WholeGraph
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.graph import Graph
@@ -147,6 +148,10 @@ class _Loop:
         self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
         self.fed, self.state = simulate(self.experiment, self.parties)
         self.history = History(self.experiment.method.task.metric)
+        self.whole: WholeGraph | None = None
+        if self.experiment.run.whole_graph:
+            whole = load_whole(self.experiment)
+            self.whole = WholeGraph(self.experiment.method, whole, self.fed.host.cohort)
         self.done = 0
 
     def restore(self, round: int, server: Tree, clients: Tree) -> None:
@@ -155,6 +160,8 @@ class _Loop:
         self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
         rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until)
         self.history.rounds = rounds.to_dicts()
+        if self.whole is not None:
+            self.whole.catch_up(self.history)
         self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
         if len(self.history.rounds) != round:
             raise AtollError(
@@ -200,6 +207,8 @@ class _Loop:
         replies = self.experiment.method.measure(self.fed, self.state)
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
+        if self.whole is not None:
+            replies = self.whole.added_to(replies, self.fed.host.state)
         val = self.history.add(r, replies, seconds, up, down)
         self.done = r
         if self.progress is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
 from atoll.ops.optimize import Adam, Optimizer, descend
@@ -108,7 +108,9 @@ class Method:
     ) -> tuple[Tree, Reply]:
         """Score the model sent along, or else the client's own."""
         sent = under(shared, "model")
-        params_K = spread(sent, cohort.k) if sent else under(state, "model")
+        # One model on one graph is one pass, whoever holds it.
+        copies = 1 if cohort.one_graph else cohort.k
+        params_K = spread(sent, copies) if sent else under(state, "model")
         return state, Reply(self.scores(params_K, cohort))
 
     def loss(
@@ -175,10 +177,17 @@ class GlobalModel(Method):
     ``fraction`` of the clients take part in a round. ``evaluates`` says which model a client is
     scored with: ``local``, the one it has just trained and would go on using (as in FED-PUB's
     code), or ``global``, the new average, which is sent to every client for the purpose.
+
+    ``weights`` says what a client counts in the average: its ``labelled`` nodes ``s_k``, or
+    ``labelled-and-size``, ``s_k n_k`` with ``n_k`` all its nodes (Fed-GALA, eq. 3.2). The average
+    is ``sum_k w_k theta_k / sum_k w_k``. With ``literal_weights`` it is eq. 3.2 to the letter,
+    ``sum_k (s_k / s)(n_k / n) theta_k``, whose weights sum to about 1/K rather than 1.
     """
 
     fraction: float = 1.0
     evaluates: Literal["local", "global"] = "local"
+    weights: Literal["labelled", "labelled-and-size"] = "labelled"
+    literal_weights: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -186,6 +195,11 @@ class GlobalModel(Method):
             raise AtollError(
                 f"method.fraction is {self.fraction}; the share of clients a round must be above 0 "
                 f"and at most 1."
+            )
+        if self.literal_weights and self.weights == "labelled":
+            raise AtollError(
+                "method.literal_weights has a meaning only with "
+                "method.weights = 'labelled-and-size'; labelled nodes alone sum to one anyway."
             )
 
     def start(self, info: Info, seed: int) -> Tree:
@@ -198,6 +212,36 @@ class GlobalModel(Method):
     def measure(self, fed: Federation, state: Tree) -> Replies:
         sent = prefixed("model", under(state, "model")) if self.evaluates == "global" else {}
         return fed.ask("evaluate", shared=sent, expect=self.task.blank_scores())
+
+    def weight(self, cohort: Cohort) -> Tensor:
+        """What each client counts in the average ``[K]``."""
+        if self.weights == "labelled":
+            return cohort.labelled
+        return cohort.labelled * torch.tensor(cohort.sizes, dtype=torch.float64)
+
+    def averaged(self, fed: Federation, total: Total, clients: Sequence[int]) -> Tree:
+        """The new global model, from the sum of the models of some clients."""
+        model = under(total.mean, "model")
+        if self.literal_weights:
+            sizes = fed.sum("sizes", to=clients, expect=_NO_SIZES)
+            mean = under(sizes.mean, "size")
+            labelled, nodes = (sizes.count * float(mean[what]) for what in ("labelled", "nodes"))
+            model = {name: p * (total.weight / (labelled * nodes)) for name, p in model.items()}
+        return prefixed("model", model)
+
+    @client_step
+    def sizes(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """How many labelled nodes and how many nodes a client has; the server sees sums only."""
+        nodes = torch.tensor(cohort.sizes, dtype=torch.float64)
+        return state, Reply({"size/labelled": cohort.labelled, "size/nodes": nodes})
+
+
+_NO_SIZES: Tree = {
+    "size/labelled": torch.zeros((), dtype=torch.float64),
+    "size/nodes": torch.zeros((), dtype=torch.float64),
+}
 
 
 def initial_model(

@@ -17,14 +17,16 @@ class FedAvg(GlobalModel):
     Each round, the server sends the global model to a ``fraction`` of the clients, each trains it
     for ``epochs`` full-batch steps, and the server takes the mean weighted by labelled nodes:
     ``theta <- sum_k (n_k / n) theta_k``. The server sees the sum only, so the method runs under
-    secure aggregation.
+    secure aggregation. Other ``weights`` are those of Fed-GALA.
 
     ``keep_optimizer`` lets Adam's moments live on across rounds (as in FED-PUB's code); without it
     each round starts with fresh ones.
     """
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        return fed.sum("train", shared=state, to=pick(fed, self.fraction), expect=state).mean
+        chosen = pick(fed, self.fraction)
+        total = fed.sum("train", shared=state, to=chosen, expect=state)
+        return self.averaged(fed, total, chosen)
 
     @client_step
     def train(
@@ -32,4 +34,4 @@ class FedAvg(GlobalModel):
     ) -> tuple[Tree, Reply]:
         params_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
         fitted = self.fit(params_K, cohort, state, rng)
-        return fitted.state, Reply(prefixed("model", fitted.params_K), weight=cohort.labelled)
+        return fitted.state, Reply(prefixed("model", fitted.params_K), weight=self.weight(cohort))

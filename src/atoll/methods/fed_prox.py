@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods, pick
+from atoll.ops.proximal import adapted, first_pull
 from atoll.rng import CohortRng
 from atoll.tree import Tree, prefixed, spread, sq_dist, under
 
@@ -39,12 +39,7 @@ class FedProx(GlobalModel):
             raise AtollError(f"method.mu is {self.mu}; it can't be negative.")
 
     def start(self, info: Info, seed: int) -> Tree:
-        pull: Tree = {
-            "prox/mu": torch.tensor(self.mu, dtype=torch.float64),
-            "prox/loss": torch.tensor(torch.inf, dtype=torch.float64),
-            "prox/falls": torch.tensor(0.0, dtype=torch.float64),
-        }
-        return super().start(info, seed) | pull
+        return super().start(info, seed) | prefixed("prox", first_pull(self.mu))
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
         model = prefixed("model", under(state, "model"))
@@ -52,15 +47,11 @@ class FedProx(GlobalModel):
         expect: Tree = dict(model)
         if self.adaptive:
             expect["metric/loss"] = torch.zeros((), dtype=torch.float64)
-        total = fed.sum(
-            "train",
-            shared=model | {"prox/mu": pull["mu"]},
-            to=pick(fed, self.fraction),
-            expect=expect,
-        )
+        chosen = pick(fed, self.fraction)
+        total = fed.sum("train", shared=model | {"prox/mu": pull["mu"]}, to=chosen, expect=expect)
         if self.adaptive:
             pull = adapted(pull, under(total.mean, "metric")["loss"])
-        return prefixed("model", under(total.mean, "model")) | prefixed("prox", pull)
+        return self.averaged(fed, total, chosen) | prefixed("prox", pull)
 
     @client_step
     def train(
@@ -75,15 +66,4 @@ class FedProx(GlobalModel):
         body = prefixed("model", fitted.params_K)
         if self.adaptive:
             body["metric/loss"] = fitted.loss_K.double()
-        return fitted.state, Reply(body, weight=cohort.labelled)
-
-
-def adapted(pull: dict[str, Tensor], loss: Tensor) -> dict[str, Tensor]:
-    """The next mu, given the last loss, how often it has fallen in a row, and the new loss."""
-    falls = pull["falls"] + 1 if loss < pull["loss"] else torch.zeros_like(pull["falls"])
-    mu = pull["mu"]
-    if loss > pull["loss"]:
-        mu = mu + 0.1
-    elif falls >= 5:
-        mu, falls = (mu - 0.1).clamp(min=0.0), torch.zeros_like(falls)
-    return {"mu": mu, "loss": loss, "falls": falls}
+        return fitted.state, Reply(body, weight=self.weight(cohort))

@@ -27,6 +27,9 @@ class Model(ABC):
     """A functional model. Its fields are its hyper-parameters; it holds no weights."""
 
     registered_name: ClassVar[str]
+    # How many hops beyond the propagated features of its first layer a node's scores depend on,
+    # where few nodes are asked for (``Cohort.near``); None: all nodes are computed.
+    reach: ClassVar[int | None] = None
 
     @abstractmethod
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
@@ -38,6 +41,16 @@ class Model(ABC):
     ) -> Tensor:
         """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
 
+    def predict(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """Class scores in evaluation ``[N, classes]``.
+
+        A single model serves all clients that hold the same graph with one pass.
+        """
+        single = next(iter(params_K.values())).shape[0] == 1
+        if single and cohort.one_graph:
+            return self.apply(params_K, cohort.first).repeat(cohort.k, 1)
+        return self.apply(params_K, cohort)
+
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """What the model makes of each node before it is classified ``[N, d]``, in evaluation.
 
@@ -45,14 +58,26 @@ class Model(ABC):
         """
         return self.apply(params_K, cohort)
 
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The output of the layer before the last ``[N, d]``, in evaluation.
+
+        By default what :meth:`embed` gives.
+        """
+        return self.embed(params_K, cohort)
+
     def nll(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
-        rows = cohort.rows("train")
-        logits = self.apply(params_K, cohort, rng)[rows]
-        losses = cross_entropy(logits, cohort.y[rows], reduction="none")
-        return segment_mean(losses, cohort.batch[rows], cohort.k)
+        cohort = cohort.near(self.reach, "train")
+        return nll(self.apply(params_K, cohort, rng), cohort)
+
+
+def nll(logits: Tensor, cohort: Cohort) -> Tensor:
+    """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
+    rows = cohort.rows("train")
+    losses = cross_entropy(logits[rows], cohort.y[rows], reduction="none")
+    return segment_mean(losses, cohort.batch[rows], cohort.k)
 
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:

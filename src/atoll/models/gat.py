@@ -58,11 +58,16 @@ class GAT(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         p = params_K
-        h = attend(cohort.linear(p["gat1.weight"]), p["gat1.source"], p["gat1.target"], cohort)
-        h = dropout(elu(cohort.add_bias(h, p["gat1.bias"])), self.dropout, rng, cohort.sizes)
+        h = dropout(self.intermediate(p, cohort), self.dropout, rng, cohort.sizes)
         h = ragged_linear(h, p["gat2.weight"], cohort.sizes)
         h = attend(h, p["gat2.source"], p["gat2.target"], cohort)
         return cohort.add_bias(h, p["gat2.bias"])
+
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The first layer's output, activated ``[N, heads * hidden]``."""
+        p = params_K
+        h = attend(cohort.linear(p["gat1.weight"]), p["gat1.source"], p["gat1.target"], cohort)
+        return elu(cohort.add_bias(h, p["gat1.bias"]))
 
 
 def attend(h: Tensor, source_K: Tensor, target_K: Tensor, cohort: Cohort) -> Tensor:

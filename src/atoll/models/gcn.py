@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ class GCN(Model):
     Shapes: ``conv1.weight [f, hidden]``, ``conv2.weight [hidden, hidden or classes]``,
     ``classifier.weight [hidden, classes]``.
     """
+
+    reach: ClassVar[int | None] = 1
 
     hidden: int = 128
     dropout: float = 0.5

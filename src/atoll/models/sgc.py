@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -20,6 +21,8 @@ class SGC(Model):
 
     ``P^hops X`` is computed once. Shapes: ``weight [f, classes]``, ``bias [classes]``.
     """
+
+    reach: ClassVar[int | None] = 0
 
     hops: int = 2
 

@@ -1,5 +1,6 @@
 """Everybody holds the whole graph; the labels are dealt out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,18 +21,21 @@ class SharedGraph(Partition):
     the same for all.
 
     Here the training nodes and the validation nodes are each dealt out at random, in equal
-    numbers (give or take one), as the paper's two halves. A client does not have the labels dealt
-    to the others: they are unknown (-1) in its graph. The test nodes are everybody's. Labels of
-    nodes in no split stay, for measuring pseudo-labels.
+    numbers (give or take one), as the paper's two halves. With ``halve`` they are dealt out
+    together, and each client halves what it was dealt: the paper's order, by which everybody has a
+    node to train on (an odd one trains) as soon as there are as many labels as clients. A client
+    does not have the labels dealt to the others: they are unknown (-1) in its graph. The test nodes
+    are everybody's. Labels of nodes in no split stay, for measuring pseudo-labels.
 
     The clients' graphs share their memory, and what is computed from features and edges.
     """
 
+    halve: bool = False
+
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
-        dealt = {split: _dealt(graph, split, self.clients, rng) for split in ("train", "val")}
         clients = []
-        for k in range(self.clients):
-            train, val = (node_mask(dealt[split][k], graph.nodes) for split in ("train", "val"))
+        for k, (trains, validates) in enumerate(self._dealt(graph, rng)):
+            train, val = (node_mask(nodes, graph.nodes) for nodes in (trains, validates))
             hidden = (graph.train | graph.val) & ~(train | val | graph.test)
             clients.append(
                 graph.relabelled(
@@ -43,12 +47,27 @@ class SharedGraph(Partition):
             )
         return clients
 
+    def _dealt(
+        self, graph: Graph, rng: np.random.Generator
+    ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Each client's training and validation nodes."""
+        if self.halve:
+            own_K = _dealt(graph, graph.train | graph.val, "labelled", self.clients, rng)
+            return [(own[: -(-len(own) // 2)], own[-(-len(own) // 2) :]) for own in own_K]
+        train_K = _dealt(graph, graph.train, "training", self.clients, rng)
+        return zip(train_K, _deal(graph.val, self.clients, rng), strict=True)
 
-def _dealt(graph: Graph, split: str, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-    nodes = np.flatnonzero(getattr(graph, split))
-    if split == "train" and len(nodes) < clients:
+
+def _dealt(
+    graph: Graph, mask: np.ndarray, what: str, clients: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    if mask.sum() < clients:
         raise AtollError(
-            f"{graph.name} has {len(nodes)} training nodes for {clients} clients; enlarge the "
+            f"{graph.name} has {mask.sum()} {what} nodes for {clients} clients; enlarge the "
             f"training split or ask for fewer clients."
         )
-    return np.array_split(rng.permutation(nodes), clients)
+    return _deal(mask, clients, rng)
+
+
+def _deal(mask: np.ndarray, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(rng.permutation(np.flatnonzero(mask)), clients)

@@ -1,0 +1,157 @@
+"""What methods share that learn on some classes and are tested on new ones."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.graph import Graph
+from atoll.methods.base import GlobalModel, Info, initial_model
+from atoll.ops.meta import adapted
+from atoll.rng import CohortRng, stream
+from atoll.tree import Params, Tree, prefixed, spread, under
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewDomain(GlobalModel):
+    """A global model that a few labelled nodes adapt to a task (GraphFL, Section 5.1.3).
+
+    With ``new_classes = K0`` above 0 the last K0 classes are new (partition ``label-domains``). The
+    classifier tells K0 classes apart, and what they are differs from client to client and from
+    training to testing: a client's own classes among the old ones are numbered 0 to K0 - 1, and so
+    are the new ones. Nodes of new classes are not trained on. With ``new_classes = 0`` there is one
+    task, all classes.
+
+    ``numbering``: the paper draws each client's classes at random and does not say how they are
+    numbered. ``drawn``, the default, numbers them in random order, by each client's own coins:
+    which output is which class can then be learnt from support nodes only. ``sorted`` numbers them
+    in the order of the graph's classes: a low class has a low number everywhere, which a model can
+    learn by heart instead, and does, to the harm of new classes.
+
+    To be scored, each client adapts the global model by ``adapt_steps`` steps of gradient descent
+    at rate ``alpha``, without dropout: on its support nodes for its training and validation scores,
+    and on its labelled nodes of new classes for its test score.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+
+    new_classes: int = 0
+    alpha: float = 0.5
+    adapt_steps: int = 15
+    numbering: Literal["drawn", "sorted"] = "drawn"
+    evaluates: Literal["global"] = "global"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("new_classes", "adapt_steps"):
+            if getattr(self, name) < 0:
+                raise AtollError(f"method.{name} is {getattr(self, name)}; it can't be negative.")
+        if self.alpha <= 0:
+            raise AtollError(f"method.alpha is {self.alpha}; it must be positive.")
+
+    def start(self, info: Info, seed: int) -> Tree:
+        if self.new_classes > info.classes // 2:
+            raise AtollError(
+                f"method.new_classes is {self.new_classes}; of {info.classes} classes at most "
+                f"{info.classes // 2} can be new while as many are trained on."
+            )
+        return prefixed("model", self.first_model(info.features, info.classes, info.dtype, seed))
+
+    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        model = self.first_model(cohort.features, cohort.classes, cohort.dtype, rng.seed)
+        params_K = spread(model, cohort.k)
+        return prefixed("model", params_K) | prefixed("optimizer", self.optimizer.init(params_K))
+
+    def first_model(self, features: int, classes: int, dtype: torch.dtype, seed: int) -> Params:
+        """The initial model that is trained."""
+        return initial_model(self.model, features, self.new_classes or classes, dtype, seed)
+
+    def transferred(self, params: Params, cohort: Cohort, seed: int) -> Params:
+        """What is adapted to a task, made of the model that was trained."""
+        return params
+
+    def old_tasks(self, cohort: Cohort, seed: int) -> Cohort:
+        """The clients' tasks in training: support nodes train, query nodes validate."""
+
+        def numbered() -> Cohort:
+            return cohort.relabelled(
+                [
+                    old_task(graph, self.new_classes, self._coins(seed, client))
+                    for client, graph in zip(cohort.clients, cohort.graphs, strict=True)
+                ]
+            )
+
+        return cohort.derived(f"old tasks {self.new_classes} {self.numbering} {seed}", numbered)
+
+    def new_tasks(self, cohort: Cohort) -> Cohort:
+        """The clients' tasks in testing."""
+
+        def numbered() -> Cohort:
+            return cohort.relabelled([new_task(g, self.new_classes) for g in cohort.graphs])
+
+        return cohort.derived(f"new tasks {self.new_classes}", numbered)
+
+    def _coins(self, seed: int, client: int) -> np.random.Generator | None:
+        return stream(seed, client, "classes") if self.numbering == "drawn" else None
+
+    def measure(self, fed: Federation, state: Tree) -> Replies:
+        return fed.ask("evaluate", shared=state, expect=self.task.blank_scores())
+
+    @client_step
+    def evaluate(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        start = self.transferred(under(shared, "model"), cohort, rng.seed)
+        columns = self._adapted_scores(start, self.old_tasks(cohort, rng.seed))
+        if self.new_classes:
+            new = self._adapted_scores(start, self.new_tasks(cohort))
+            # Training and validation scores of the old task, the test score of the new one.
+            columns = {n: torch.cat([c[:, :2], new[n][:, 2:]], dim=1) for n, c in columns.items()}
+        return state, Reply(prefixed("metric", columns))
+
+    def _adapted_scores(self, start: Params, task: Cohort) -> Params:
+        """Scores of each client's model once it is adapted to its training nodes."""
+        params_K = adapted(
+            spread(start, task.k), lambda p: self.loss(p, task), self.alpha, self.adapt_steps
+        )
+        scored = task.near(self.model.reach, "train", "val", "test")
+        return under(self.scores(params_K, scored), "metric")
+
+
+def old_task(graph: Graph, new_classes: int, coins: np.random.Generator | None = None) -> Graph:
+    """A client's task in training: its own old classes, numbered from 0 in order or by coins."""
+    if not new_classes:
+        return graph
+    y, new = _task_labels(graph, new_classes, coins)
+    return graph.relabelled(y=y, train=graph.train & ~new, val=graph.val & ~new, name=graph.name)
+
+
+def new_task(graph: Graph, new_classes: int) -> Graph:
+    """A client's task in testing: the new classes, numbered from 0."""
+    y, new = _task_labels(graph, new_classes, None)
+    return graph.relabelled(y=y, train=graph.train & new, val=graph.val & new, name=graph.name)
+
+
+def _task_labels(
+    graph: Graph, new_classes: int, coins: np.random.Generator | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each node's number in its task, old or new, and which nodes are new."""
+    first_new = graph.classes - new_classes
+    new = graph.y >= first_new
+    classes = np.unique(graph.y[(graph.train | graph.val) & ~new])
+    if len(classes) > new_classes:
+        raise AtollError(
+            f"{graph.name} trains on {len(classes)} classes besides the new ones, but "
+            f"method.new_classes is {new_classes}; use the partition 'label-domains' with as many."
+        )
+    if coins is not None:
+        classes = coins.permutation(classes)
+    number = np.full(graph.classes + 1, -1)  # the last one is for unknown labels
+    number[classes] = np.arange(len(classes))
+    number[first_new : graph.classes] = np.arange(new_classes)
+    labels: np.ndarray = number[graph.y]
+    return labels, new

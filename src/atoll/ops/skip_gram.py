@@ -1,0 +1,98 @@
+"""DeepWalk: random walks, and skip-gram with negative sampling over them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from atoll.errors import AtollError
+
+_LAST_RATE = 1e-4
+
+
+def random_walks(
+    adjacency: sparse.csr_array, per_node: int, length: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Uniform walks ``[w, length]`` in random order, ``per_node`` from each node with a neighbour.
+
+    A node without one starts no walk: it would meet nobody.
+    """
+    start, degree = adjacency.indptr[:-1], np.diff(adjacency.indptr)
+    walks = np.empty((per_node * int((degree > 0).sum()), length), dtype=np.int64)
+    walks[:, 0] = rng.permutation(np.tile(np.flatnonzero(degree), per_node))
+    for step in range(1, length):
+        at = walks[:, step - 1]
+        turn = (rng.random(len(at)) * degree[at]).astype(np.int64)
+        walks[:, step] = adjacency.indices[start[at] + turn]
+    return walks
+
+
+def skip_gram(
+    walks: np.ndarray,
+    vectors: np.ndarray,
+    contexts: np.ndarray,
+    *,
+    window: int,
+    negative: int,
+    lr: float,
+    epochs: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors and context vectors ``[n, d]`` after some passes over the walks (Mikolov, 2013).
+
+    Starts from the ones given; nodes that no walk visits keep theirs. gensim does the work, in
+    single precision, with one worker, so that the result follows from the stream alone. The
+    learning rate falls linearly to 0.0001.
+    """
+    visits = np.bincount(walks.reshape(-1), minlength=len(vectors))
+    if not visits.any():
+        return vectors, contexts
+    with _quiet("gensim"):
+        model = _word2vec()(
+            vector_size=vectors.shape[1],
+            window=window,
+            negative=negative,
+            sg=1,
+            sample=0,
+            min_count=1,
+            alpha=lr,
+            min_alpha=min(lr, _LAST_RATE),
+            workers=1,
+            seed=int(rng.integers(2**31)),
+        )
+        model.build_vocab_from_freq({int(n): int(visits[n]) for n in np.flatnonzero(visits)})
+        node = np.array(model.wv.index_to_key)
+        model.wv.vectors[:] = vectors[node]
+        model.syn1neg[:] = contexts[node]
+        model.train(walks.tolist(), total_examples=len(walks), epochs=epochs)
+    vectors, contexts = vectors.copy(), contexts.copy()
+    vectors[node], contexts[node] = model.wv.vectors, model.syn1neg
+    return vectors, contexts
+
+
+def _word2vec() -> Any:
+    try:
+        from gensim.models import Word2Vec
+    except ImportError:
+        raise AtollError(
+            "DeepWalk needs gensim, which is not installed; add it with: pip install "
+            "'atoll[deepwalk]'"
+        ) from None
+    return Word2Vec
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Without a library's advice on small corpora."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,46 @@
+"""Everybody holds the whole graph, a task of few classes, and a new task for later."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from atoll.graph import Graph, node_mask
+from atoll.partition.base import Partition, partitions
+from atoll.partition.episodes import Episode, new_label_episodes
+
+
+@partitions.register("label-domains")
+@dataclass(frozen=True, kw_only=True)
+class LabelDomains(Partition):
+    """Each client trains on some classes and is tested on others (GraphFL, new label domains).
+
+    Wang et al., 2020, Section 5.1.3; :func:`atoll.partition.episodes.new_label_episodes` has the
+    sampling. The last ``new_classes`` classes are new. Every client holds the complete graph and
+    the labels of its own nodes only: support and query nodes of ``new_classes`` of the other
+    classes, ``labelled`` nodes a class altogether; as many nodes of each new class to adapt with;
+    and ``tested`` further ones to test on.
+
+    Labels are those of the graph. Support nodes and nodes to adapt with train (classes tell them
+    apart), query nodes validate. The experiment's split is not used.
+    """
+
+    new_classes: int = 2
+    labelled: int = 10
+    tested: int = 20
+
+    def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
+        episodes = new_label_episodes(
+            graph, self.clients, self.new_classes, rng, labelled=self.labelled, tested=self.tested
+        )
+        return [_party(graph, episode, k) for k, episode in enumerate(episodes)]
+
+
+def _party(graph: Graph, episode: Episode, client: int) -> Graph:
+    train = np.concatenate([episode.support, episode.adapt])
+    parts = {"train": train, "val": episode.query, "test": episode.test}
+    own = node_mask(np.concatenate(list(parts.values())), graph.nodes)
+    return graph.relabelled(
+        y=np.where(own, graph.y, -1),
+        name=f"{graph.name} client {client}",
+        **{part: node_mask(nodes, graph.nodes) for part, nodes in parts.items()},
+    )

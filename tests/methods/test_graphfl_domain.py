@@ -1,0 +1,214 @@
+"""New label domains: Algorithm 2, and transfer learning beside it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from support import assert_same, make, train
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.graph import make_graph
+from atoll.methods.new_domain import new_task, old_task
+from atoll.models.gcn import GCN
+from atoll.models.sgc import SGC
+from atoll.ops.meta import adapted, on_queries
+from atoll.ops.optimize import SGD
+from atoll.partition.label_domains import LabelDomains
+from atoll.rng import stream
+from atoll.tree import under
+from small_federations import community_parties
+
+ALPHA, BETA = 0.3, 0.2
+PLAIN = {"model": SGC(), "optimizer": SGD(lr=BETA), "alpha": ALPHA, "adapt_steps": 4}
+
+
+def six_classes(each=40, seed=0):
+    """Six communities whose features name their class, with noise."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(6), each)
+    x = (np.eye(6)[y] + 0.8 * rng.normal(size=(len(y), 6))).astype(np.float32)
+    same = y[:, None] == y
+    edges = np.argwhere(np.triu(rng.random(same.shape) < np.where(same, 0.1, 0.01), 1)).T
+    return make_graph(x, edges, y)
+
+
+def domain_parties(clients=6, labelled=6, **options):
+    cut = LabelDomains(clients=clients, new_classes=2, labelled=labelled, **options)
+    return cut.cut(six_classes(), stream(0, "cut"))
+
+
+def test_tasks_number_a_clients_own_classes_and_the_new_ones():
+    y = np.array([3, 1, 3, 1, 4, 5, 4, 5, 0, -1])
+    graph = make_graph(np.zeros((10, 1), np.float32), np.zeros((2, 0), int), y, classes=6)
+    masks = (np.arange(10) == np.array(rows)[:, None] for rows in ([0, 1, 4, 5], [2, 3], [6, 7]))
+    train_nodes, val, test = (mask.any(0) for mask in masks)
+    graph = replace(graph, train=train_nodes, val=val, test=test)
+    old, new = old_task(graph, 2), new_task(graph, 2)
+    assert old.y.tolist() == new.y.tolist() == [1, 0, 1, 0, 0, 1, 0, 1, -1, -1]
+    assert np.flatnonzero(old.train).tolist() == [0, 1]
+    assert np.flatnonzero(old.val).tolist() == [2, 3]
+    assert np.flatnonzero(new.train).tolist() == [4, 5]
+    assert not new.val.any()
+    assert old_task(graph, 0) is graph
+
+
+def test_drawn_numbers_are_the_clients_own_and_new_classes_keep_their_order():
+    parties = domain_parties(clients=12)
+    cohort = Cohort(parties)
+    method = make("graphfl-domain", new_classes=2)
+    drawn = method.old_tasks(cohort, 0)
+    turned = 0
+    for graph, task in zip(parties, drawn.graphs, strict=True):
+        in_order = old_task(graph, 2)
+        assert (in_order.y[graph.test] == task.y[graph.test]).all()
+        same = (in_order.y[task.train] == task.y[task.train]).all()
+        assert same or (in_order.y[task.train] == 1 - task.y[task.train]).all()
+        turned += not same
+    assert 0 < turned < 12
+    alone = method.old_tasks(cohort.take([5]), 0)
+    assert (alone.graphs[0].y == drawn.graphs[5].y).all()
+    in_order = make("graphfl-domain", new_classes=2, numbering="sorted").old_tasks(cohort, 0)
+    assert all(
+        (a.y == old_task(g, 2).y).all() for a, g in zip(in_order.graphs, parties, strict=True)
+    )
+
+
+def test_a_client_with_too_many_classes_is_told_so():
+    with pytest.raises(AtollError, match="trains on 3 classes besides the new ones"):
+        old_task(community_parties((20,), classes=4)[0], 1)
+
+
+def test_an_episode_takes_steps_on_the_loss_after_a_step():
+    """``theta <- theta - beta d/dtheta L_Q(theta - alpha grad L_S(theta))`` by finite differences
+    of the objective, averaged over clients."""
+    parties = community_parties()
+    method = make("graphfl-domain", **PLAIN, epochs=2)
+    start = train(method, parties, rounds=0).server
+    outcome = train(method, parties, rounds=1)
+    support = Cohort(parties, dtype=torch.float64)
+    query = on_queries(support)
+    theta = {n: p.expand(6, *p.shape).clone() for n, p in under(start, "model").items()}
+
+    def objective(p):
+        near = adapted(p, lambda q: SGC().nll(q, support), ALPHA, 1)
+        return SGC().nll(near, query)
+
+    for _ in range(2):
+        slope = {n: torch.zeros_like(p) for n, p in theta.items()}
+        for name, p in theta.items():
+            for entry in np.ndindex(*p.shape[1:]):
+                where = (slice(None), *entry)
+                there, back = ({n: q.clone() for n, q in theta.items()} for _ in range(2))
+                there[name][where] += 1e-5
+                back[name][where] -= 1e-5
+                slope[name][where] = (objective(there) - objective(back)) / 2e-5
+        theta = {n: p - BETA * slope[n] for n, p in theta.items()}
+    for name, p in under(outcome.server, "model").items():
+        torch.testing.assert_close(p, theta[name].mean(0), rtol=0, atol=1e-8)
+
+
+def test_the_first_order_leaves_the_hessian_out():
+    parties = community_parties()
+    exact, first = (
+        train(make("graphfl-domain", **PLAIN, order=order), parties, rounds=1)
+        for order in ("second", "first")
+    )
+    a, b = (under(o.server, "model")["weight"] for o in (exact, first))
+    assert not torch.allclose(a, b, atol=1e-6)
+    torch.testing.assert_close(a, b, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("name", ["graphfl-domain", "fed-avg-transfer"])
+def test_scores_are_those_of_the_adapted_model(name):
+    """Support and query nodes after adapting to the support, test nodes after the new labels."""
+    parties = domain_parties()
+    method = make(name, **PLAIN, new_classes=2)
+    outcome = train(method, parties, rounds=1)
+    model = {n: p.expand(6, *p.shape).clone() for n, p in under(outcome.server, "model").items()}
+    columns = []
+    whole = Cohort(parties, dtype=torch.float64)
+    for cohort, splits in (
+        (method.old_tasks(whole, 0), ("train", "val")),
+        (method.new_tasks(whole), ("test",)),
+    ):
+        near = adapted(model, lambda p, c=cohort: SGC().nll(p, c), ALPHA, 4)
+        right = (SGC().apply(near, cohort).argmax(1) == cohort.y).double()
+        for split in splits:
+            columns.append(right[cohort.rows(split)].view(6, -1).mean(1))
+    torch.testing.assert_close(outcome.replies.body["metric/accuracy"], torch.stack(columns, 1))
+    assert outcome.replies.body["metric/nodes"].tolist() == [[6.0, 6.0, 40.0]] * 6
+
+
+@pytest.mark.parametrize("name", ["graphfl-domain", "fed-avg-transfer"])
+def test_new_classes_obey_the_cohort_law(name):
+    parties = domain_parties()
+    options = {"model": GCN(hidden=4, head="graph"), "new_classes": 2, "epochs": 2}
+    whole = train(make(name, **options), parties)
+    assert_same(whole, train(make(name, **options), parties, chunk=2), 1e-9)
+
+
+def test_nothing_is_learnt_from_new_classes_before_testing():
+    """Other nodes to adapt with give the same global model."""
+    parties = domain_parties()
+    other = []
+    for g in parties:
+        new = g.y >= 4
+        train_nodes, test = np.where(new, g.test, g.train), np.where(new, g.train, g.test)
+        other.append(replace(g, train=train_nodes, test=test))
+    for name in ("graphfl-domain", "fed-avg-transfer"):
+        method = make(name, **PLAIN, new_classes=2)
+        ours, theirs = (under(train(method, p).server, "model") for p in (parties, other))
+        assert all(torch.equal(ours[n], theirs[n]) for n in ours)
+
+
+def test_heads_have_as_many_outputs_as_their_task_has_classes():
+    parties = domain_parties()
+    gcn = GCN(hidden=4)
+
+    def outputs(name, **options):
+        method = make(name, model=gcn, new_classes=2, **options)
+        return under(train(method, parties, rounds=1).server, "model")["classifier.bias"].shape[0]
+
+    assert outputs("graphfl-domain") == outputs("fed-avg-transfer") == 2
+    assert outputs("fed-avg-transfer", head="fresh") == 4
+
+
+def test_a_fresh_head_keeps_the_layers_below():
+    parties = domain_parties()
+    method = make("fed-avg-transfer", model=GCN(hidden=4), new_classes=2, head="fresh")
+    outcome = train(method, parties, rounds=1)
+    trained = under(outcome.server, "model")
+    moved = method.transferred(trained, outcome.fed.host.cohort, 0)
+    assert moved["classifier.weight"].shape == (4, 2)
+    assert all(torch.equal(moved[n], trained[n]) for n in trained if n.startswith("conv"))
+
+
+def test_meta_learning_adapts_better_than_a_kept_classifier():
+    parties = domain_parties(clients=10)
+    options = {"model": SGC(), "alpha": 1.0, "new_classes": 2, "epochs": 5}
+    meta, kept = (
+        train(make(name, **options), parties, rounds=15).replies.body["metric/accuracy"][:, 2]
+        for name in ("graphfl-domain", "fed-avg-transfer")
+    )
+    assert meta.mean() > 0.8
+    assert meta.mean() >= kept.mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 0.0}, "method.alpha is 0"),
+        ({"new_classes": -1}, "method.new_classes is -1"),
+        ({"adapt_steps": -2}, "method.adapt_steps is -2"),
+    ],
+)
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(AtollError, match=message):
+        make("graphfl-domain", **options)
+
+
+def test_too_many_new_classes():
+    with pytest.raises(AtollError, match="of 6 classes at most 3 can be new"):
+        train(make("graphfl-domain", new_classes=4), domain_parties())

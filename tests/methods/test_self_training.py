@@ -1,0 +1,167 @@
+import numpy as np
+import pytest
+import torch
+from support import assert_same, assert_same_model, make, train
+
+from atoll.errors import AtollError
+from atoll.experiment.config import describe, resolve
+from atoll.federation.host import PrivacyViolation
+from atoll.federation.protocol import Reply
+from atoll.methods.base import methods
+from atoll.methods.fed_pub import FedPub
+from atoll.methods.graphfl import GraphFL
+from atoll.methods.self_training import SelfTraining, most_confident
+from atoll.models.sgc import SGC
+from atoll.tree import under
+from small_federations import community_parties
+
+
+def test_the_most_confident_nodes_of_each_class():
+    chances = np.array([[0.9, 0.1], [0.6, 0.4], [0.8, 0.2], [0.3, 0.7], [0.95, 0.05]])
+    labelled = np.array([False, False, False, False, True])
+    nodes, labels = most_confident(chances, labelled, 2)
+    assert nodes.tolist() == [0, 2, 3]
+    assert labels.tolist() == [0, 0, 1]
+    assert most_confident(chances, labelled, 0)[0].tolist() == []
+
+
+def pseudo(outcome):
+    blocks = (outcome.clients[f"pseudo/{part}"].blocks() for part in ("nodes", "labels"))
+    return list(zip(*blocks, strict=True))
+
+
+def test_pseudo_labels_are_the_local_models_surest_predictions():
+    """The same as training alone and looking at the softmax."""
+    parties = community_parties()
+    outcome = train(make("self-training", model=SGC(), epochs=30, pseudo=2), parties, rounds=0)
+    alone = train(make("local", model=SGC(), epochs=30), parties, rounds=1)
+    cohort = alone.fed.host.cohort
+    chances = SGC().apply(under(alone.clients, "model"), cohort).softmax(1)
+    for k, (nodes, labels) in enumerate(pseudo(outcome)):
+        own = chances[cohort.batch == k].numpy()
+        expected = most_confident(own, parties[k].train | parties[k].val, 2)
+        assert nodes.tolist() == expected[0].tolist()
+        assert labels.tolist() == expected[1].tolist()
+        assert not (parties[k].train | parties[k].val)[nodes].any()
+
+
+def test_the_inner_method_trains_on_pseudo_labels_and_is_scored_on_true_ones():
+    parties = community_parties()
+    method = make("self-training", model=SGC(), epochs=30, pseudo=3)
+    outcome = train(method, parties)
+    augmented = []
+    for graph, (nodes, labels) in zip(parties, pseudo(outcome), strict=True):
+        y, train_nodes = graph.y.copy(), graph.train.copy()
+        y[nodes], train_nodes[nodes] = labels, True
+        augmented.append(graph.relabelled(y=y, train=train_nodes, val=graph.val, name=graph.name))
+    expected = train(make("fed-avg", model=SGC()), augmented)
+    assert_same_model(outcome.server, expected.server)
+    nodes = outcome.replies.body["metric/nodes"]
+    assert nodes[:, 0].tolist() == [float(g.train.sum()) for g in parties]
+    wrong = [
+        graph.y[n] != labels.numpy()
+        for graph, (n, labels) in zip(parties, pseudo(outcome), strict=True)
+    ]
+    assert np.concatenate(wrong).any(), "some pseudo-labels are wrong, or the test shows nothing"
+
+
+def test_without_pseudo_labels_it_is_the_inner_method():
+    parties = community_parties()
+    for name in ("fed-avg", "graphfl", "fed-pub"):
+        method = make("self-training", inner=make(name, epochs=2), epochs=2, pseudo=0)
+        expected = train(make(name, epochs=2), parties)
+        outcome = train(method, parties)
+        for leaf in ("pseudo/nodes", "pseudo/labels"):
+            assert outcome.clients.pop(leaf).values.numel() == 0
+        assert_same(outcome, expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", ["graphfl", "graphfl-domain", "fed-pub", "fed-per"])
+def test_any_method_may_be_inside(name):
+    parties = community_parties()
+    method = make("self-training", inner=make(name), epochs=5, pseudo=1)
+    assert_same(train(method, parties), train(method, parties, chunk=2), 1e-9)
+
+
+def test_precision_is_measured_where_the_data_knows():
+    parties = community_parties()
+    method = make("self-training", model=SGC(), epochs=30, pseudo=3)
+    outcome = train(method, parties, rounds=1)
+    found = method.conclude(outcome.fed, outcome.server).body
+    for k, (nodes, labels) in enumerate(pseudo(outcome)):
+        right = (parties[k].y[nodes] == labels.numpy()).mean()
+        assert found["metric/pseudo_precision"][k].item() == pytest.approx(right)
+        assert found["metric/pseudo_nodes"][k].item() == len(nodes)
+
+
+def test_all_labels_may_teach_the_local_model():
+    parties = community_parties()
+    support, every = (
+        train(
+            make("self-training", model=SGC(), epochs=20, pseudo=1, labels=labels),
+            parties,
+            rounds=0,
+        )
+        for labels in ("train", "all")
+    )
+    assert any(
+        a.tolist() != b.tolist()
+        for (a, _), (b, _) in zip(pseudo(support), pseudo(every), strict=True)
+    )
+
+
+def test_model_and_optimizer_are_those_of_the_experiment():
+    table = {
+        "method": {"name": "self-training", "inner": {"name": "graphfl", "beta": 0.3}, "pseudo": 5},
+        "model": {"name": "sgc"},
+        "optimizer": {"name": "sgd", "lr": 0.7},
+    }
+    method = resolve(table).method
+    assert isinstance(method.inner, GraphFL)
+    assert method.inner.beta == 0.3
+    assert method.inner.model == SGC()
+    assert method.inner.optimizer.lr == 0.7
+    assert describe(resolve(table))["method"]["inner"]["beta"] == 0.3
+    assert resolve(describe(resolve(table))) == resolve(table)
+
+
+def test_a_name_is_enough():
+    method = resolve({"method": {"name": "self-training", "inner": "fed-pub"}}).method
+    assert isinstance(method.inner, FedPub)
+    assert method.private == FedPub.private | {"pseudo"}
+
+
+def test_needs_are_the_inner_methods():
+    inside = SelfTraining(inner=methods["centralized"]())
+    assert inside.pooled
+    assert not SelfTraining().pooled
+
+
+@pytest.mark.parametrize(
+    ("inner", "message"),
+    [
+        ("fed-avgg", "fed-avg"),
+        ({"beta": 1.0}, "does not say which method"),
+        ({"name": "graphfl", "gamma": 1.0}, "method.inner.gamma"),
+        ("self-training", "name another method"),
+        (3, "method.inner is 3"),
+    ],
+)
+def test_bad_inner_methods_are_refused(inner, message):
+    with pytest.raises(AtollError, match=message):
+        resolve({"method": {"name": "self-training", "inner": inner}})
+
+
+def test_a_negative_number_of_pseudo_labels():
+    with pytest.raises(AtollError, match=r"method\.pseudo is -1"):
+        SelfTraining(pseudo=-1)
+
+
+def test_pseudo_labels_can_not_be_sent(monkeypatch):
+    def leak(self, cohort, state, shared, each, rng):
+        return state, Reply({"pseudo/labels": torch.zeros(cohort.k)})
+
+    leak.is_client_step = True
+    monkeypatch.setattr(methods["fed-avg"], "train", leak)
+    with pytest.raises(PrivacyViolation, match="pseudo/labels"):
+        train(make("self-training", epochs=1), community_parties())

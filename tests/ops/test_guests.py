@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+import torch
+
+from atoll.cohort import Cohort
+from atoll.models.appnp import APPNP
+from atoll.models.gat import GAT
+from atoll.models.gcn import GCN
+from atoll.models.mlp import MLP
+from atoll.models.sage import SAGE
+from atoll.ops.guests import WithGuests, first_products, layout
+from atoll.ops.links import sample_negatives
+from atoll.rng import CohortRng
+from atoll.tasks.links import LinkPrediction
+from atoll.tree import Ragged
+from small_federations import community_parties, path_graph
+
+
+def stacked(model, cohort):
+    params = model.init(cohort.features, cohort.classes, np.random.default_rng(0))
+    return {name: torch.stack([p] * cohort.k) for name, p in params.items()}
+
+
+def guests_for(model, cohort, hosts):
+    """Random guests, one for each host."""
+    columns = layout(model, cohort.features, cohort.classes)
+    sizes, rows = tuple(map(len, hosts)), torch.tensor([row for k in hosts for row in k])
+    values = torch.randn(len(rows), sum(columns.values()), dtype=torch.float64)
+    return WithGuests(cohort, Ragged(rows, sizes), Ragged(values, sizes), columns), values
+
+
+def test_layout_names_a_models_first_products():
+    assert layout(GCN(hidden=8), 5, 3) == {"gcn^1": 8}
+    assert layout(SAGE(hidden=8), 5, 3) == {"mean^1": 8, "x": 8}
+
+
+def test_first_product_of_a_gcn_is_its_first_layer_before_the_bias():
+    cohort = Cohort(community_parties(), dtype=torch.float64)
+    params = stacked(GCN(hidden=4), cohort)
+    (product,) = first_products(GCN(hidden=4), params, cohort).values()
+    torch.testing.assert_close(product, cohort.linear(params["conv1.weight"], propagated="gcn"))
+
+
+def test_a_guest_reaches_its_host_by_the_second_convolution():
+    """Two nodes in a row, a guest at the second: its row of P has 1/2, 1/3, 1/sqrt(6) entries."""
+    graph = path_graph(np.array([[1.0, 0.0], [0.0, 1.0]]), [0, 1])
+    home = Cohort([graph], dtype=torch.float64)
+    model = GCN(hidden=3, dropout=0.0, head="graph")
+    params = stacked(model, home)
+    cohort, guest = guests_for(model, home, [[1]])
+    own = home.linear(params["conv1.weight"], propagated="gcn")
+    h = torch.cat([own, guest]).relu() @ params["conv2.weight"][0]
+    a, b = 6**-0.5, 0.5
+    p = torch.tensor([[b, a, 0], [a, 1 / 3, a], [0, a, b]], dtype=torch.float64)
+    torch.testing.assert_close(model.apply(params, cohort), p @ h)
+
+
+@pytest.mark.parametrize("model", [GCN(hidden=4), SAGE(hidden=4), GAT(), APPNP(hidden=4)])
+def test_guests_change_their_hosts_and_not_other_clients(model):
+    home = Cohort(community_parties((12, 10, 11)), dtype=torch.float64)
+    params = stacked(model, home)
+    cohort, _ = guests_for(model, home, [[], [3, 3, 7], []])
+    assert cohort.sizes == (12, 13, 11)
+    before, after = model.apply(params, home), model.apply(params, cohort)
+    first, second, third = torch.split(after, [12, 13, 11])
+    torch.testing.assert_close(first, before[:12])
+    torch.testing.assert_close(third, before[22:])
+    moved = ((second[:10] - before[12:22]).abs() > 1e-9).any(1)
+    assert moved[3]
+    assert moved[7]
+
+
+def test_guests_have_no_label_and_no_split():
+    home = Cohort(community_parties((12, 10)), dtype=torch.float64)
+    cohort, _ = guests_for(GCN(hidden=4), home, [[0], [1, 2]])
+    assert cohort.y[[12, 23, 24]].tolist() == [-1, -1, -1]
+    for split in ("train", "val", "test"):
+        assert len(cohort.rows(split)) == len(home.rows(split))
+    assert torch.equal(cohort.labelled, home.labelled)
+
+
+def test_a_model_that_never_propagates_ignores_them():
+    home = Cohort(community_parties((12,)), dtype=torch.float64)
+    params = stacked(MLP(hidden=4), home)
+    cohort, _ = guests_for(MLP(hidden=4), home, [[0, 5]])
+    torch.testing.assert_close(
+        MLP(hidden=4).apply(params, cohort)[:12], MLP(hidden=4).apply(params, home)
+    )
+
+
+def test_a_task_on_links_sees_own_links_only():
+    task = LinkPrediction(val=0.2, test=0.2, dimensions=4)
+    parties = [
+        task.prepare(g, np.random.default_rng(i)) for i, g in enumerate(community_parties((12, 10)))
+    ]
+    home = Cohort(parties, dtype=torch.float64)
+    model = GCN(hidden=4)
+    cohort, _ = guests_for(model, home, [[0, 0], [1]])
+    positive, negative = cohort.probes("train")
+    assert positive.shape == home.probes("train")[0].shape
+    rng = CohortRng(0, cohort.clients, 1, "train")
+    for pairs in (positive, negative, sample_negatives(cohort, rng)):
+        assert not set(pairs.flatten().tolist()) & {12, 13, 24}
+    assert task.loss(model, stacked(model, home), cohort).isfinite().all()

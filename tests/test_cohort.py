@@ -1,0 +1,125 @@
+"""What a cohort leaves out or keeps once changes no number."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from atoll.cohort import Cohort, Near
+from atoll.graph import Graph, make_graph, node_mask
+from atoll.models.gcn import GCN
+from atoll.models.sgc import SGC
+from atoll.tree import spread
+from small_federations import community_parties
+
+MODELS = [GCN(hidden=4, dropout=0.0), GCN(hidden=4, dropout=0.0, head="graph"), SGC(), SGC(hops=1)]
+
+
+def ring(nodes: int, train: tuple[int, ...], seed: int = 0) -> Graph:
+    """Nodes in a circle, two classes, few of them to train on."""
+    x = np.random.default_rng(seed).normal(size=(nodes, 5)).astype(np.float32)
+    around = np.arange(nodes)
+    graph = make_graph(x, np.array([around, (around + 1) % nodes]), around % 2)
+    return replace(
+        graph,
+        train=node_mask(np.array(train, dtype=int), nodes),
+        val=node_mask(np.array([8]), nodes),
+        test=node_mask(np.array([1, 11]), nodes),
+    )
+
+
+def params(model, cohort):
+    one = model.init(cohort.features, cohort.classes, np.random.default_rng(0))
+    own = {n: p + 0.1 * torch.arange(cohort.k).view(-1, *[1] * p.dim()) for n, p in one.items()}
+    return {n: p.requires_grad_() for n, p in own.items()}
+
+
+def test_near_is_the_neighbourhood():
+    cohort = Cohort([ring(40, (3,)), ring(40, (20, 21))])
+    assert [g.ids.tolist() for g in cohort.near(0, "train").graphs] == [[3], [20, 21]]
+    assert [g.ids.tolist() for g in cohort.near(1, "train").graphs] == [
+        [2, 3, 4],
+        [19, 20, 21, 22],
+    ]
+    both = cohort.near(0, "train", "test").graphs[0]
+    assert both.ids.tolist() == [1, 3, 11]
+    assert both.test.tolist() == [True, False, True]
+
+
+def test_near_is_everything_where_much_is_needed_or_the_reach_unknown():
+    few, many = ring(40, (3,)), ring(12, (1, 5))
+    cohort = Cohort([many, many])
+    assert cohort.near(1, "train") is cohort
+    assert Cohort([few]).near(None, "train").sizes == (40,)
+    assert Cohort([few, many]).near(1, "train").sizes == (3, 12)
+
+
+def test_near_without_nodes_keeps_one():
+    assert Cohort([ring(40, ())]).near(1, "train").sizes == (3,)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_loss_on_the_neighbourhood_is_the_loss_on_the_whole_graph(model):
+    """Value and gradient, although only 4 of 40 nodes are computed."""
+    cohort = Cohort([ring(40, (3,)), ring(40, (20, 21), seed=1)], dtype=torch.float64)
+    assert isinstance(cohort.near(model.reach, "train"), Near)
+    p = params(model, cohort)
+    rows = cohort.rows("train")
+    everywhere = model.apply(p, cohort)[rows]
+    losses = torch.nn.functional.cross_entropy(everywhere, cohort.y[rows], reduction="none")
+    whole = torch.stack([losses[0], losses[1:].mean()])
+    near = model.nll(p, cohort)
+    torch.testing.assert_close(near, whole)
+    for a, b in zip(
+        torch.autograd.grad(near.sum(), list(p.values())),
+        torch.autograd.grad(whole.sum(), list(p.values())),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_clients_of_one_graph_keep_its_features_once(model, dense):
+    (graph,) = community_parties((20,), dense=dense)
+    parties = [
+        graph.relabelled(y=graph.y, train=graph.train, val=graph.val, name=str(k)) for k in range(3)
+    ]
+    shared = Cohort(parties, dtype=torch.float64)
+    apart = Cohort([replace(g) for g in community_parties((20,), dense=dense) * 3])
+    apart = Cohort([replace(g, x=g.x.copy()) for g in apart.graphs], dtype=torch.float64)
+    assert shared.one_graph
+    assert not apart.one_graph
+    p = params(model, shared)
+    torch.testing.assert_close(model.apply(p, shared), model.apply(p, apart))
+    ours, theirs = (
+        torch.autograd.grad(model.nll(p, c).square().sum(), list(p.values()))
+        for c in (shared, apart)
+    )
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_one_model_on_one_graph_is_one_pass():
+    (graph,) = community_parties((20,))
+    parties = [
+        graph.relabelled(y=graph.y, train=graph.train, val=graph.val, name=str(k)) for k in range(3)
+    ]
+    shared, model = Cohort(parties, dtype=torch.float64), GCN(hidden=4)
+    one = model.init(shared.features, shared.classes, np.random.default_rng(0))
+    expected = model.apply(spread(one, 3), shared)
+    torch.testing.assert_close(model.predict(spread(one, 1), shared), expected)
+    torch.testing.assert_close(model.predict(spread(one, 3), shared), expected)
+
+
+def test_relabelled_cohorts_share_what_is_packed_and_not_their_splits():
+    parties = community_parties((20, 25))
+    cohort = Cohort(parties)
+    operator = cohort.operator("gcn")
+    swapped = [g.relabelled(y=g.y, train=g.val, val=g.train, name=g.name) for g in parties]
+    rows = cohort.rows("train").tolist()
+    other = cohort.relabelled(swapped)
+    assert other.operator("gcn") is operator
+    assert other.rows("val").tolist() == rows
+    assert other.rows("train").tolist() == cohort.rows("val").tolist() != rows
