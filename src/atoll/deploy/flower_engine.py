@@ -14,7 +14,7 @@ from typing import Any
 import tomli_w
 
 from atoll.deploy.certificates import make_authority, make_node_key, make_server_certificate
-from atoll.deploy.operator import JobState, Operator
+from atoll.deploy.operator import JobState, Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.deploy.processes import Process, python, tool
 from atoll.deploy.settings import RUNS, quiet_environment, site_environment
@@ -196,14 +196,17 @@ class FlowerOperator(Operator):
         return found
 
     def _flwr(self, *arguments: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [tool("flwr"), *arguments, "--format", "json"],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS_FOR_A_COMMAND,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [tool("flwr"), *arguments, "--format", "json"],
+                env=self.env,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS_FOR_A_COMMAND,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise OutOfTouch(f"flwr {arguments[0]} did not answer in time.") from None
         start = done.stdout.find("{")
         try:
             said: dict[str, Any] = json.loads(done.stdout[start:])
@@ -211,5 +214,5 @@ class FlowerOperator(Operator):
             said = {"success": False, "error-message": (done.stderr or done.stdout).strip()[-300:]}
         if not said.get("success"):
             reason = said.get("error-message", "it gives no reason")
-            raise AtollError(f"flwr {' '.join(arguments[:2])} failed: {reason}")
+            raise OutOfTouch(f"flwr {arguments[0]} failed: {reason}")
         return said

@@ -7,18 +7,20 @@ import io
 import json
 import logging
 import tempfile
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from atoll.deploy.nvflare_kits import OPERATOR, keep_storage_in
-from atoll.deploy.operator import JobState, Operator
+from atoll.deploy.operator import JobState, Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.deploy.processes import Process, python
 from atoll.deploy.settings import RUNS, quiet_environment, site_environment
 from atoll.errors import AtollError
 from atoll.experiment.config import describe
 
+_SECONDS_SINCE_HEARTBEAT = 25.0
 _ENDED = ("FINISHED", "FAILED", "REJECTED", "ABANDONED")
 
 
@@ -52,48 +54,76 @@ def start_client(kit: Path, site: str, data: Path, state: Path, log: Path, **mor
 
 
 class FlareOperator(Operator):
-    """A session with the server, under the operator's certificate."""
+    """A session with the server, under the operator's certificate; opened anew when it breaks."""
 
     def __init__(self, kit: Path, seconds: float = 60.0) -> None:
-        from nvflare.fuel.flare_api.flare_api import new_secure_session
-
-        logging.getLogger("nvflare").setLevel(logging.ERROR)
-        try:
-            # FLARE announces itself on standard output, where our results go.
-            with contextlib.redirect_stdout(io.StringIO()):
-                self.session = new_secure_session(OPERATOR, str(kit.resolve()), timeout=seconds)
-        except Exception as problem:
-            raise AtollError(
-                f"the server does not answer the operator ({type(problem).__name__}); is it up, "
-                f"and is '{kit}' its operator's kit?"
-            ) from problem
+        # FLARE's loggers have no common name; what they say of lost connections is told here.
+        logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+        self.kit = kit.resolve()
+        self.seconds = seconds
+        self._session: Any = None
+        self._ask(lambda session: session.get_system_info())
 
     def submit(self, plan: Plan) -> str:
         with tempfile.TemporaryDirectory() as folder:
             _write_job(Path(folder) / plan.run, plan)
-            job: str = self.session.submit_job(str(Path(folder) / plan.run))
-            return job
+            job = self._ask(lambda session: session.submit_job(str(Path(folder) / plan.run)))
+        return str(job)
 
     def state(self, job: str) -> JobState:
-        status = str(self.session.get_job_meta(job).get("status", ""))
+        status = str(self._ask(lambda session: session.get_job_meta(job)).get("status", ""))
         if status.startswith(_ENDED):
             return "ended"
         return "running" if status == "RUNNING" else "waiting"
 
     def stop(self, job: str) -> None:
-        self.session.abort_job(job)
+        self._ask(lambda session: session.abort_job(job))
 
     def connected(self) -> set[str]:
-        return {client.name for client in self.session.get_connected_client_list()}
+        return {client.name for client in self._clients()}
 
     def outside(self, job: str, sites: Collection[str]) -> set[str]:
         """FLARE lets nobody back into a running job: a site that has lost it needs a new one."""
-        told = self.session.get_client_job_status() or []
-        idle = {str(client["client_name"]) for client in told if client["status"] == "no_jobs"}
-        return idle & set(sites)
+        # To ask a silent site costs the server, and us, its whole timeout.
+        recent = time.time() - _SECONDS_SINCE_HEARTBEAT
+        awake = sorted(
+            client.name
+            for client in self._clients()
+            if client.name in sites and (client.last_connect_time or 0.0) > recent
+        )
+        if not awake:
+            return set()
+        told = self._ask(lambda session: session.get_client_job_status(awake)) or []
+        return {str(client["client_name"]) for client in told if client["status"] == "no_jobs"}
 
     def close(self) -> None:
-        self.session.close()
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(Exception):
+                session.close()
+
+    def _clients(self) -> list[Any]:
+        found: list[Any] = self._ask(lambda session: session.get_connected_client_list())
+        return found
+
+    def _ask(self, command: Callable[[Any], Any]) -> Any:
+        try:
+            if self._session is None:
+                self._session = self._new_session()
+            return command(self._session)
+        except Exception as problem:
+            self.close()
+            raise OutOfTouch(
+                f"the server does not answer the operator ({type(problem).__name__}); is it up, "
+                f"and is '{self.kit}' its operator's kit?"
+            ) from problem
+
+    def _new_session(self) -> Any:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        # FLARE announces itself on standard output, where our results go.
+        with contextlib.redirect_stdout(io.StringIO()):
+            return new_secure_session(OPERATOR, str(self.kit), timeout=self.seconds)
 
 
 def _write_job(folder: Path, plan: Plan) -> None:

@@ -7,12 +7,20 @@ from collections.abc import Collection
 from typing import Literal
 
 from atoll.deploy.plan import Plan
+from atoll.errors import AtollError
 
 JobState = Literal["waiting", "running", "ended"]
 
 
+class OutOfTouch(AtollError):
+    """The engine did not answer its operator; it may do so again in a while."""
+
+
 class Operator(ABC):
-    """An engine as its operator sees it. A run may take several jobs, one after the other."""
+    """An engine as its operator sees it. A run may take several jobs, one after the other.
+
+    Any of these may raise :class:`OutOfTouch`.
+    """
 
     @abstractmethod
     def submit(self, plan: Plan) -> str:

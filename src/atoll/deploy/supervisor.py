@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from atoll.deploy.coordinator import HANDOVER, STATUS
-from atoll.deploy.operator import Operator
+from atoll.deploy.operator import Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.errors import AtollError
 from atoll.experiment.runner import Progress
@@ -18,6 +19,8 @@ from atoll.experiment.runner import Progress
 _BETWEEN_LOOKS = 0.5
 _BETWEEN_ROLL_CALLS = 5.0
 _VAIN_JOBS = 3
+_TRIES = 5
+log = logging.getLogger("atoll")
 
 
 def read_status(run_dir: Path) -> dict[str, Any]:
@@ -69,7 +72,7 @@ class Supervisor:
         begun = bool(read_status(self.run_dir))
         while True:
             self.check()
-            here = self.operator.connected() & set(self.plan.sites)
+            here = self._connected() & set(self.plan.sites)
             enough = len(here) >= self.plan.quorum
             late = time.monotonic() > until
             if len(here) == len(self.plan.sites) or (enough and (late or begun)):
@@ -82,9 +85,22 @@ class Supervisor:
                 )
             time.sleep(_BETWEEN_LOOKS)
 
+    def _connected(self) -> set[str]:
+        try:
+            return self.operator.connected()
+        except OutOfTouch:
+            return set()
+
     def _start(self) -> str:
         (self.run_dir / HANDOVER).unlink(missing_ok=True)
         self._attempt = int(read_status(self.run_dir).get("attempt", 0))
+        for _ in range(_TRIES - 1):
+            try:
+                return self.operator.submit(self.plan)
+            except OutOfTouch as problem:
+                self.check()
+                log.warning("%s", problem)
+                time.sleep(_BETWEEN_ROLL_CALLS)
         return self.operator.submit(self.plan)
 
     def _watch(self, job: str, shown: int) -> str:
@@ -102,11 +118,15 @@ class Supervisor:
             if spoke and status["state"] in ("complete", "stopped", "failed"):
                 return str(status["state"])
             if time.monotonic() > next_call:
-                ended = self.operator.state(job) == "ended"
+                try:
+                    ended = self.operator.state(job) == "ended"
+                    if not ended and spoke and status["missing"]:
+                        self._readmit(job, set(status["missing"]))
+                except OutOfTouch as problem:
+                    log.warning("%s", problem)
+                    ended = False
                 if ended and read_status(self.run_dir) == status:
                     return "handover" if spoke and status["state"] == "handover" else "lost"
-                if not ended and spoke and status["missing"]:
-                    self._readmit(job, set(status["missing"]))
                 next_call = time.monotonic() + _BETWEEN_ROLL_CALLS
             time.sleep(_BETWEEN_LOOKS)
 
