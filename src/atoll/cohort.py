@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from atoll.graph import Features, Graph, dense, node_mask
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
 from atoll.tree import Ragged
+
+T = TypeVar("T")
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
@@ -49,7 +52,7 @@ class Cohort:
         self._packed: dict[str, Sparse | Tensor] = {}
         # What depends on splits as well.
         self._rows: dict[str, Tensor] = {}
-        self._derived: dict[str, Cohort] = {}
+        self._derived: dict[str, object] = {}
 
     def take(self, positions: Sequence[int]) -> Cohort:
         graphs = [self.graphs[p] for p in positions]
@@ -64,11 +67,11 @@ class Cohort:
         other._packed = self._packed
         return other
 
-    def derived(self, key: str, build: Callable[[], Cohort]) -> Cohort:
-        """A cohort made of this one and nothing else is made once."""
+    def cached(self, key: str, build: Callable[[], T]) -> T:
+        """What is derived from the graphs, which never change, is computed once."""
         if key not in self._derived:
             self._derived[key] = build()
-        return self._derived[key]
+        return self._derived[key]  # type: ignore[return-value]
 
     @cached_property
     def one_graph(self) -> bool:
@@ -96,7 +99,7 @@ class Cohort:
             few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
             return Near(self, nodes_K) if few else self
 
-        return self.derived(f"{reach} hops of {splits}", restrict)
+        return self.cached(f"{reach} hops of {splits}", restrict)
 
     @cached_property
     def batch(self) -> Tensor:

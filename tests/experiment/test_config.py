@@ -114,3 +114,16 @@ def test_unreadable_files_are_named(tmp_path):
 def test_malformed_settings_are_explained(text):
     with pytest.raises(AtollError, match=r"section\.key=value"):
         setting(text)
+
+
+def test_a_method_brings_its_own_model_and_optimizer():
+    method = resolve({"method": {"name": "gfl-appnp"}, "model": {"hidden": 8}}).method
+    assert (method.model.registered_name, method.model.hidden) == ("mlp", 8)
+    assert (method.model.bias, method.model.dropout) == (False, 0.0)
+    assert (method.optimizer.registered_name, method.optimizer.lr) == ("sgd", 0.5)
+    other = resolve(
+        {"method": {"name": "fed-mlp"}, "model": {"name": "mlp"}, "optimizer": {"lr": 1}}
+    )
+    assert (other.method.model.bias, other.method.optimizer.lr) == (False, 1.0)
+    plain = resolve({"method": {"name": "fed-avg"}}).method
+    assert (plain.model.registered_name, plain.optimizer.registered_name) == ("gcn", "adam")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.federation.host import Host
@@ -13,25 +14,38 @@ from atoll.federation.wire import Loopback
 from atoll.graph import Graph
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
+from atoll.models.mlp import MLP
 from atoll.partition.anchors import matched
 from atoll.tree import Leaf, Ragged, Tree, stack, under
 from small_federations import community_parties
 
 NAMES = sorted(methods)
 SMALL = GCN(hidden=8)
-
-
+SMALL_MLP = MLP(hidden=8, dropout=0.0, bias=False)
+# Methods that are made for one kind of model, and with an optimizer of their own.
+OTHER_MODELS = {"gfl-appnp": SMALL_MLP, "fed-mlp": SMALL_MLP, "mlp": SMALL_MLP}
 # What keeps a method fast on small parties, besides a small model.
 BRIEF: dict[str, dict[str, int]] = {"ppfl-deepwalk": {"walks": 3, "length": 10}}
 
 
 def make(name: str, **options) -> Method:
-    return methods[name](**({"model": SMALL} | BRIEF.get(name, {}) | options))
+    usual = {"model": OTHER_MODELS.get(name, SMALL)} | BRIEF.get(name, {})
+    return methods[name](**(usual | options))
 
 
 def small_parties(name: str, *args, **options) -> list[Graph]:
     """Parties a method can be tried on; some nodes are held in common where it builds on them."""
     return community_parties(*args, shared=8 if methods[name].needs_anchors else 0, **options)
+
+
+def network(numbers: list[int]) -> sparse.csr_array:
+    """Links among clients by their numbers: a path, and a link from its first to its middle."""
+    k = len(numbers)
+    links = np.diag(np.ones(k - 1), 1)
+    links[0, k // 2] = 1
+    links = links + links.T
+    np.fill_diagonal(links, 0)
+    return sparse.csr_array(links[np.ix_(numbers, numbers)])
 
 
 @dataclass
@@ -69,7 +83,10 @@ def train(
     if method.needs_anchors:
         parties, anchors = matched(parties)
     fed, hosts = engine(method, parties, numbers, seed, chunk, wire)
-    info = Info(len(parties), parties[0].features, parties[0].classes, torch.float64, anchors)
+    links = network(numbers or list(range(len(parties)))) if method.needs_network else None
+    info = Info(
+        len(parties), parties[0].features, parties[0].classes, torch.float64, anchors, links
+    )
     state = method.start(info, seed)
     replies = method.measure(fed, state)
     for r in range(1, rounds + 1):

@@ -28,7 +28,7 @@ AUGMENTING = ["fed-gala", "fed-gala-p", "max-augment"]
 # In its second round a client's loss is within any such distance of the first one's.
 AT_ONCE = 1e9
 # Nothing of Fed-GALA is left.
-BARE = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled", "class_loss": "mean"}
+BARE = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled"}
 
 
 def overlapping():
@@ -75,9 +75,8 @@ def test_without_links_to_learn_or_add_it_is_fed_avg():
 def test_and_with_the_proximal_term_fed_prox():
     parties = overlapping()
     pull = {"epochs": 3, "mu": 1.0, "adaptive": True}
-    rest = BARE | {"steady_loss": False}
     plain = train(make("fed-prox", **pull), parties, rounds=12)
-    ours = train(make("no-augment", **pull, **rest), parties, rounds=12)
+    ours = train(make("no-augment", **pull, **BARE), parties, rounds=12)
     assert_same_model(plain.server, ours.server)
     assert float(plain.server["prox/mu"]) == float(ours.server["prox/mu"]) != 1.0
 
@@ -85,7 +84,7 @@ def test_and_with_the_proximal_term_fed_prox():
 def test_the_combined_loss_is_that_of_the_equations():
     """Eq. 2.6, 2.8, 2.10 and 3.1, dense and a client at a time."""
     parties = overlapping()
-    method = gala(link_weight=0.25)
+    method = gala(link_weight=0.25, class_loss="sum", link_mean="nodes")
     outcome = train(method, parties, rounds=1)
     cohort = outcome.fed.host.cohort
     model_K = under(outcome.clients, "model")

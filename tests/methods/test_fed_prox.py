@@ -4,6 +4,8 @@ from support import assert_same_model, make, train
 
 from atoll.errors import AtollError
 from atoll.methods.fed_prox import FedProx, adapted
+from atoll.models.gcn import GCN
+from atoll.ops.optimize import SGD
 from atoll.tree import sq_dist, under
 from small_federations import community_parties
 
@@ -77,6 +79,13 @@ def test_the_adaptive_pull_survives_chunks():
     whole = train(make("fed-prox", adaptive=True, epochs=2), parties)
     single = train(make("fed-prox", adaptive=True, epochs=2), parties, chunk=1)
     torch.testing.assert_close(whole.server["prox/loss"], single.server["prox/loss"])
+
+
+def test_the_loss_that_moves_mu_has_no_dropout():
+    """With a learning rate of nearly nothing it is the same every round, so mu stays."""
+    still = make("fed-prox", adaptive=True, optimizer=SGD(lr=1e-300), model=GCN(hidden=8))
+    outcome = train(still, community_parties(), rounds=6)
+    assert outcome.server["prox/mu"].item() == 1.0
 
 
 def test_a_negative_pull_is_refused():

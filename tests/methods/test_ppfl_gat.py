@@ -42,6 +42,9 @@ def test_models_are_private_and_start_apart():
     start = train(gat(), small_parties(NAME), rounds=0)
     weight = under(start.clients, "model")["gat1.weight"]
     assert not torch.equal(weight[0], weight[1])
+    same = train(gat(common_start=True), small_parties(NAME), rounds=0)
+    weight = under(same.clients, "model")["gat1.weight"]
+    assert torch.equal(weight[0], weight[1])
 
 
 def test_the_embedding_loss_is_equation_8():

@@ -31,10 +31,13 @@ def rng(clients=(0,), round=1):
 
 def test_clusters_are_the_cliques_and_found_once():
     graph = cliques()
-    owner = clusters_of(graph, 4, 0)
+    owner, members = clusters_of(graph, 4, 0)
     assert all(len(set(owner[c * 6 : c * 6 + 6])) == 1 for c in range(4))
-    assert clusters_of(graph, 4, 0) is owner
-    assert (clusters_of(graph, 1, 0) == 0).all()
+    assert sorted(nodes.tolist() for nodes in members) == [
+        list(range(s, s + 6)) for s in (0, 6, 12, 18)
+    ]
+    assert clusters_of(graph, 4, 0)[0] is owner
+    assert (clusters_of(graph, 1, 0)[0] == 0).all()
 
 
 def test_a_batch_is_the_graph_induced_on_clusters_with_training_nodes():

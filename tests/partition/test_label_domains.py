@@ -1,6 +1,8 @@
 import numpy as np
+import pytest
 from test_episodes import labelled_graph
 
+from atoll.errors import AtollError
 from atoll.partition.label_domains import LabelDomains
 from atoll.rng import stream
 
@@ -28,3 +30,17 @@ def test_the_cut_follows_from_the_stream():
     )
     assert all((a.train == b.train).all() for a, b in zip(first, again, strict=True))
     assert any((a.train != b.train).any() for a, b in zip(first, other, strict=True))
+
+
+def test_training_and_adapting_may_differ_in_labels():
+    (party,) = LabelDomains(clients=1, labelled=10, adapted=2).cut(
+        labelled_graph(7, 40), stream(0, "cut")
+    )
+    new = party.y >= 5
+    assert [int((m & ~new).sum()) for m in (party.train, party.val)] == [10, 10]
+    assert [int((m & new).sum()) for m in (party.train, party.test)] == [4, 40]
+
+
+def test_a_negative_number_to_adapt_with():
+    with pytest.raises(AtollError, match=r"partition\.adapted is -1"):
+        LabelDomains(adapted=-1)

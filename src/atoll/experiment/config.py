@@ -126,13 +126,18 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
 
     def chosen(section: str) -> Any:
         registry, default = _REGISTRIES[section]
-        if section == "model":
-            default = _usual_model(chosen("method")) or default
+        if section in ("model", "optimizer"):
+            default = _usual(chosen("method"), section).registered_name
         return registry[_text(section, table.get(section, {}).get("name", default))]
 
     def component(section: str, **given: Any) -> Any:
         values = {k: v for k, v in table.get(section, {}).items() if k != "name"}
-        return build(chosen(section), section, values, given)
+        cls = chosen(section)
+        if section in ("model", "optimizer"):
+            usual = _usual(chosen("method"), section)
+            if type(usual) is cls:
+                values = {f.name: getattr(usual, f.name) for f in fields(usual)} | values
+        return build(cls, section, values, given)
 
     return Experiment(
         data=component("data"),
@@ -148,10 +153,11 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
     )
 
 
-def _usual_model(method: type[Method]) -> str | None:
-    """The name of the model that a method has where none is given."""
-    usual = next(f.default_factory for f in fields(method) if f.name == "model")
-    return getattr(usual, "registered_name", None)
+def _usual(method: type[Method], section: str) -> Any:
+    """The model or optimizer that a method has where none is given."""
+    usual = next(f.default_factory for f in fields(method) if f.name == section)
+    assert callable(usual)
+    return usual()
 
 
 def describe(experiment: Experiment) -> Table:

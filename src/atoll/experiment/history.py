@@ -42,7 +42,7 @@ class History:
             metric = name.removeprefix("metric/")
             for i, split in enumerate(SPLITS):
                 columns[f"{split}_{metric}"] = values[:, i]
-        self.scores.append(polars.DataFrame(columns).fill_nan(None))
+        self.scores.append(polars.DataFrame(columns, nan_to_null=True))
         self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
         mean = self.scores[-1][f"val_{self.metric}"].mean()
         return float("nan") if mean is None else float(mean)  # type: ignore[arg-type]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import polars
 import torch
 from torch import Tensor
@@ -15,38 +17,36 @@ from atoll.tree import Leaf, Ragged, kind
 Direction = Literal["up", "down"]
 # Scoring belongs to the experiment, not to the method: it is on record but not billed.
 UNBILLED_STEP = "evaluate"
-_SCHEMA = {
-    "round": polars.Int64,
-    "step": polars.String,
-    "client": polars.Int64,
-    "direction": polars.String,
-    "name": polars.String,
-    "kind": polars.String,
-    "shape": polars.String,
-    "dtype": polars.String,
-    "bytes": polars.Int64,
-}
+_TEXTS = ("step", "direction", "name", "kind", "shape", "dtype")
+_COLUMNS = ("round", "step", "client", "direction", "name", "kind", "shape", "dtype", "bytes")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One named tensor sent alike to or by several clients in one request."""
+    """One named tensor sent alike to or by several clients in one request.
+
+    ``shape`` is that of one client's tensor; where it is ragged, that of one of its rows, of which
+    the clients have ``sizes``.
+    """
 
     round: int
     step: str
     direction: Direction
     name: str
     clients: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] | None
     dtype: str
     itemsize: int
 
-    def bytes(self, shape: tuple[int, ...]) -> int:
-        return self.itemsize * int(torch.Size(shape).numel())
+    @property
+    def unit(self) -> int:
+        """The bytes of one shape."""
+        return self.itemsize * math.prod(self.shape)
 
     @property
     def total(self) -> int:
-        return sum(self.bytes(shape) for shape in self.shapes)
+        return self.unit * (len(self.clients) if self.sizes is None else sum(self.sizes))
 
 
 @dataclass
@@ -66,8 +66,7 @@ class Ledger:
     ) -> None:
         for name, leaf in shared.items():
             values = leaf.values if isinstance(leaf, Ragged) else leaf
-            shapes = (tuple(values.shape),) * len(clients)
-            self._add(round, step, "down", name, clients, shapes, values.dtype)
+            self._add(round, step, "down", name, clients, values.shape, None, values.dtype)
         self._add_rows(round, step, "down", clients, each)
 
     def received(
@@ -92,13 +91,36 @@ class Ledger:
 
     def table(self) -> polars.DataFrame:
         """One row a tensor and client."""
-        rows = [
-            (e.round, e.step, client, e.direction, e.name, kind(e.name), str(list(shape)), e.dtype,
-             e.bytes(shape))
-            for e in self.entries
-            for client, shape in zip(e.clients, e.shapes, strict=True)
-        ]  # fmt: skip
-        table = polars.DataFrame(rows, schema=_SCHEMA, orient="row")
+        entries = self.entries
+        counts = [len(e.clients) for e in entries]
+        # Column by column, each entry's text once: a long run of many clients has millions of rows.
+        once = polars.DataFrame(
+            {
+                "round": [e.round for e in entries],
+                "step": [e.step for e in entries],
+                "direction": [e.direction for e in entries],
+                "name": [e.name for e in entries],
+                "kind": [kind(e.name) for e in entries],
+                "shape": [_text(e) for e in entries],
+                "dtype": [e.dtype for e in entries],
+                "bytes": [e.unit for e in entries],
+            },
+            schema_overrides={"round": polars.Int64, "bytes": polars.Int64}
+            | dict.fromkeys(_TEXTS, polars.String),
+        )
+        table = once[np.repeat(np.arange(len(entries)), counts)].with_columns(
+            client=_end_to_end([e.clients for e in entries]),
+            rows=_end_to_end([e.sizes or (-1,) * n for e, n in zip(entries, counts, strict=True)]),
+        )
+        ragged = polars.col("rows") >= 0
+        table = table.with_columns(
+            shape=polars.when(ragged)
+            .then(polars.format("[{}{}]", "rows", "shape"))
+            .otherwise(polars.col("shape")),
+            bytes=polars.when(ragged)
+            .then(polars.col("rows") * polars.col("bytes"))
+            .otherwise("bytes"),
+        ).select(_COLUMNS)
         return table if self.before is None else polars.concat([self.before, table])
 
     def _add_rows(
@@ -110,13 +132,8 @@ class Ledger:
         rows: Mapping[str, Leaf],
     ) -> None:
         for name, leaf in rows.items():
-            if isinstance(leaf, Ragged):
-                width = tuple(leaf.values.shape[1:])
-                shapes = tuple((size, *width) for size in leaf.sizes)
-                self._add(round, step, direction, name, clients, shapes, leaf.values.dtype)
-            else:
-                shapes = (tuple(leaf.shape[1:]),) * len(clients)
-                self._add(round, step, direction, name, clients, shapes, leaf.dtype)
+            values, sizes = (leaf.values, leaf.sizes) if isinstance(leaf, Ragged) else (leaf, None)
+            self._add(round, step, direction, name, clients, values.shape[1:], sizes, values.dtype)
 
     def _add(
         self,
@@ -125,9 +142,27 @@ class Ledger:
         direction: Direction,
         name: str,
         clients: tuple[int, ...],
-        shapes: tuple[tuple[int, ...], ...],
+        shape: tuple[int, ...],
+        sizes: tuple[int, ...] | None,
         dtype: torch.dtype,
     ) -> None:
         short = str(dtype).removeprefix("torch.")
-        size = torch.empty(0, dtype=dtype).element_size()
-        self.entries.append(Entry(round, step, direction, name, clients, shapes, short, size))
+        entry = Entry(
+            round, step, direction, name, clients, tuple(shape), sizes, short, dtype.itemsize
+        )
+        self.entries.append(entry)
+
+
+def _text(entry: Entry) -> str:
+    """A shape as text; of a ragged one all that follows the number of rows."""
+    return str(list(entry.shape)) if entry.sizes is None else "".join(f", {n}" for n in entry.shape)
+
+
+def _end_to_end(tuples: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """All numbers in one array; requests to the same clients share a tuple, converted once."""
+    arrays: dict[int, np.ndarray] = {}
+    for numbers in tuples:
+        if id(numbers) not in arrays:
+            arrays[id(numbers)] = np.array(numbers, dtype=np.int64)
+    none = np.zeros(0, dtype=np.int64)
+    return np.concatenate([none, *(arrays[id(numbers)] for numbers in tuples)])

@@ -25,9 +25,10 @@ class FedProx(GlobalModel):
     ``adaptive`` follows the heuristic of the original paper as Fed-GALA's thesis states it: start
     from ``mu`` (there 1), lower it by 0.1 when the loss has fallen for 5 rounds in a row, raise it
     by 0.1 whenever the loss rises. The loss is the weighted mean of the clients' training losses at
-    the model they receive, before they train; mu does not fall below 0, and a row of 5 is used up
-    by the step it causes. Both are our reading: the thesis does not say. Its clients then send one
-    more number, their loss, which still reaches the server in the sum only.
+    the model they receive, before they train and without dropout, whose noise alone would raise mu
+    for ever; mu does not fall below 0, and a row of 5 is used up by the step it causes. All this is
+    our reading: the thesis does not say. Its clients then send one more number, their loss, which
+    still reaches the server in the sum only.
     """
 
     mu: float = 1.0
@@ -60,10 +61,12 @@ class FedProx(GlobalModel):
         received = under(shared, "model")
         params_K = spread(received, cohort.k, into=under(state, "model"))
         mu = under(shared, "prox")["mu"].to(cohort.dtype)
+        body: Tree = {}
+        if self.adaptive:
+            with torch.no_grad():
+                body["metric/loss"] = self.loss(params_K, cohort).double()
         fitted = self.fit(
             params_K, cohort, state, rng, penalty=lambda p: mu / 2 * sq_dist(p, received)
         )
-        body = prefixed("model", fitted.params_K)
-        if self.adaptive:
-            body["metric/loss"] = fitted.loss_K.double()
+        body |= prefixed("model", fitted.params_K)
         return fitted.state, Reply(body, weight=self.weight(cohort))

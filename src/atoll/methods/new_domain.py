@@ -85,7 +85,7 @@ class NewDomain(GlobalModel):
                 ]
             )
 
-        return cohort.derived(f"old tasks {self.new_classes} {self.numbering} {seed}", numbered)
+        return cohort.cached(f"old tasks {self.new_classes} {self.numbering} {seed}", numbered)
 
     def new_tasks(self, cohort: Cohort) -> Cohort:
         """The clients' tasks in testing."""
@@ -93,7 +93,7 @@ class NewDomain(GlobalModel):
         def numbered() -> Cohort:
             return cohort.relabelled([new_task(g, self.new_classes) for g in cohort.graphs])
 
-        return cohort.derived(f"new tasks {self.new_classes}", numbered)
+        return cohort.cached(f"new tasks {self.new_classes}", numbered)
 
     def _coins(self, seed: int, client: int) -> np.random.Generator | None:
         return stream(seed, client, "classes") if self.numbering == "drawn" else None

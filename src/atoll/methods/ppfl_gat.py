@@ -36,8 +36,9 @@ class PpflGat(EmbeddingAlignment):
 
     The paper takes ``beta`` 1 for Cora and 0.75 for CiteSeer. A round of its is a whole local
     training (it converges "within ten iterations"), so ``epochs`` should be large; the model is
-    kept from round to round. Clients draw their first models independently. Any model works that
-    has an intermediate layer (:meth:`Model.intermediate`); ``H`` is taken without dropout.
+    kept from round to round. Clients draw their first models independently, unless
+    ``common_start``. Any model works that has an intermediate layer
+    (:meth:`Model.intermediate`); ``H`` is taken without dropout.
 
     What is judged in the end the paper does not say clearly: its embeddings have 16 dimensions,
     which only the intermediate layer can have (the last one has one a class), but Algorithm 2
@@ -47,10 +48,11 @@ class PpflGat(EmbeddingAlignment):
 
     private: ClassVar[frozenset[str]] = EmbeddingAlignment.private | {"model"}
 
-    model: Model = field(default_factory=lambda: GAT(hidden=2, heads=8))
+    model: Model = field(default_factory=lambda: GAT(hidden=8, heads=2))
     judged: Literal["all", "held-out"] = "held-out"
     beta: float = 1.0
     represents: Literal["intermediate", "output"] = "intermediate"
+    common_start: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,6 +76,8 @@ class PpflGat(EmbeddingAlignment):
             return self.model.intermediate(params_K, cohort)
 
     def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        if self.common_start:
+            return self.new_client(cohort, rng)
         own = [self.model.init(cohort.features, cohort.classes, s) for s in rng.streams]
         params_K = {
             name: torch.stack([params[name] for params in own]).to(cohort.dtype) for name in own[0]

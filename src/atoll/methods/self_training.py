@@ -147,7 +147,7 @@ class SelfTraining(Method):
             self.epochs,
         )
         with torch.no_grad():
-            chances = self.model.predict(params_K, cohort).softmax(1)
+            chances = self.model.apply(params_K, cohort).softmax(1)
         by_client = zip(torch.split(chances, list(cohort.sizes)), cohort.graphs, strict=True)
         chosen = [
             most_confident(own.numpy(), graph.train | graph.val, self.pseudo)

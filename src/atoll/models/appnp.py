@@ -9,7 +9,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.models.base import Model, check_hidden, models
-from atoll.models.mlp import apply_two_layers, two_layers
+from atoll.models.mlp import Start, apply_two_layers, two_layers
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -19,7 +19,8 @@ from atoll.tree import Params
 class APPNP(Model):
     """An MLP whose predictions spread by personalised PageRank (Gasteiger et al., 2019).
 
-    ``Z0 = MLP(X)``, then ``hops`` times ``Z <- (1 - alpha) P Z + alpha Z0``.
+    ``Z0 = MLP(X)``, then ``hops`` times ``Z <- (1 - alpha) P Z + alpha Z0``. ``bias = false``
+    leaves the MLP without biases; ``start`` is where its weights start from.
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
@@ -27,6 +28,8 @@ class APPNP(Model):
     dropout: float = 0.5
     hops: int = 10
     alpha: float = 0.1
+    bias: bool = True
+    start: Start = "fan-in"
 
     def __post_init__(self) -> None:
         check_hidden("appnp", self.hidden, self.dropout)
@@ -37,7 +40,7 @@ class APPNP(Model):
             )
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
-        return two_layers(features, self.hidden, classes, rng)
+        return two_layers(features, self.hidden, classes, self.bias, self.start, rng)
 
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None

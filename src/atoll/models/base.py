@@ -41,15 +41,15 @@ class Model(ABC):
     ) -> Tensor:
         """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
 
-    def predict(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
-        """Class scores in evaluation ``[N, classes]``.
+    def predict(self, params_K: Mapping[str, Tensor], cohort: Cohort, rows: Tensor) -> Tensor:
+        """Class scores of some nodes in evaluation, ``[R] -> [R, classes]``.
 
         A single model serves all clients that hold the same graph with one pass.
         """
         single = next(iter(params_K.values())).shape[0] == 1
         if single and cohort.one_graph:
-            return self.apply(params_K, cohort.first).repeat(cohort.k, 1)
-        return self.apply(params_K, cohort)
+            return self.apply(params_K, cohort.first)[rows % cohort.sizes[0]]
+        return self.apply(params_K, cohort)[rows]
 
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """What the model makes of each node before it is classified ``[N, d]``, in evaluation.
@@ -90,6 +90,16 @@ def fan_in(rng: np.random.Generator, inputs: int, *shape: int) -> Tensor:
     """Uniform within ``1 / sqrt(inputs)``: what ``torch.nn.Linear`` starts from."""
     bound = inputs**-0.5
     return torch.from_numpy(rng.uniform(-bound, bound, shape))
+
+
+def without_biases(params: Params) -> Params:
+    """What is left of a model whose layers have no bias; the weights stay as they were drawn."""
+    return {name: p for name, p in params.items() if not name.endswith(".bias")}
+
+
+def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, cohort: Cohort) -> Tensor:
+    """``h`` with the bias of that name, if the model has it; reuses the memory of ``h``."""
+    return cohort.add_bias(h, params_K[name]) if name in params_K else h
 
 
 def check_hidden(model: str, hidden: int, dropout: float) -> None:

@@ -10,7 +10,7 @@ from torch.nn.functional import elu, leaky_relu
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.models.base import Model, check_hidden, glorot, models
+from atoll.models.base import Model, add_bias, check_hidden, glorot, models, without_biases
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear, segment_softmax, segment_sum
 from atoll.rng import CohortRng
@@ -26,7 +26,7 @@ class GAT(Model):
 
     ``e_ij = leakyrelu(a_s . W h_j + a_t . W h_i)``, softmax over the neighbours j of i and i
     itself, weighted sum of ``W h_j``; heads concatenated, elu between the layers. Dropout follows
-    the hidden layer (attention coefficients are not dropped).
+    the hidden layer (attention coefficients are not dropped). ``bias = false`` leaves out biases.
 
     Shapes: ``gat1.weight [f, heads * hidden]``, ``gat1.source, gat1.target [heads, hidden]``,
     ``gat2.weight [heads * hidden, classes]``.
@@ -35,6 +35,7 @@ class GAT(Model):
     hidden: int = 8
     heads: int = 8
     dropout: float = 0.5
+    bias: bool = True
 
     def __post_init__(self) -> None:
         check_hidden("gat", self.hidden, self.dropout)
@@ -43,7 +44,7 @@ class GAT(Model):
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         width = self.heads * self.hidden
-        return {
+        params = {
             "gat1.weight": glorot(rng, features, width),
             "gat1.source": glorot(rng, self.heads, self.hidden),
             "gat1.target": glorot(rng, self.heads, self.hidden),
@@ -53,6 +54,7 @@ class GAT(Model):
             "gat2.target": glorot(rng, 1, classes),
             "gat2.bias": torch.zeros(classes, dtype=torch.float64),
         }
+        return params if self.bias else without_biases(params)
 
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
@@ -61,13 +63,13 @@ class GAT(Model):
         h = dropout(self.intermediate(p, cohort), self.dropout, rng, cohort.sizes)
         h = ragged_linear(h, p["gat2.weight"], cohort.sizes)
         h = attend(h, p["gat2.source"], p["gat2.target"], cohort)
-        return cohort.add_bias(h, p["gat2.bias"])
+        return add_bias(h, p, "gat2.bias", cohort)
 
     def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """The first layer's output, activated ``[N, heads * hidden]``."""
         p = params_K
         h = attend(cohort.linear(p["gat1.weight"]), p["gat1.source"], p["gat1.target"], cohort)
-        return elu(cohort.add_bias(h, p["gat1.bias"]))
+        return elu(add_bias(h, p, "gat1.bias", cohort))
 
 
 def attend(h: Tensor, source_K: Tensor, target_K: Tensor, cohort: Cohort) -> Tensor:

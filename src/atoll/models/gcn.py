@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.models.base import Model, check_hidden, fan_in, glorot, models
+from atoll.models.base import (
+    Model,
+    add_bias,
+    check_hidden,
+    fan_in,
+    glorot,
+    models,
+    without_biases,
+)
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
 from atoll.rng import CohortRng
@@ -23,7 +31,8 @@ class GCN(Model):
 
     ``P = D^-1/2 (A + I) D^-1/2``; with ``head="linear"`` (the form FED-PUB uses, the default)
     ``relu(P relu(P X W1 + b1) W2 + b2) W3 + b3``; with ``head="graph"`` (the original)
-    ``P relu(P X W1 + b1) W2 + b2``. Dropout follows each hidden layer.
+    ``P relu(P X W1 + b1) W2 + b2``. Dropout follows each hidden layer; ``bias = false`` leaves
+    out b1, b2 and b3.
 
     Shapes: ``conv1.weight [f, hidden]``, ``conv2.weight [hidden, hidden or classes]``,
     ``classifier.weight [hidden, classes]``.
@@ -34,6 +43,7 @@ class GCN(Model):
     hidden: int = 128
     dropout: float = 0.5
     head: Literal["linear", "graph"] = "linear"
+    bias: bool = True
 
     def __post_init__(self) -> None:
         check_hidden("gcn", self.hidden, self.dropout)
@@ -49,7 +59,7 @@ class GCN(Model):
         if self.head == "linear":
             params["classifier.weight"] = fan_in(rng, self.hidden, self.hidden, classes)
             params["classifier.bias"] = fan_in(rng, self.hidden, classes)
-        return params
+        return params if self.bias else without_biases(params)
 
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
@@ -59,14 +69,14 @@ class GCN(Model):
             return h
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
         h = ragged_linear(h, params_K["classifier.weight"], cohort.sizes)
-        return cohort.add_bias(h, params_K["classifier.bias"])
+        return add_bias(h, params_K, "classifier.bias", cohort)
 
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """The second convolution's output, before the activation ``[N, hidden or classes]``."""
         return self._convolve(params_K, cohort, None)
 
     def _convolve(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
-        h = cohort.add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p["conv1.bias"])
+        h = add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p, "conv1.bias", cohort)
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
         h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
-        return cohort.add_bias(h, p["conv2.bias"])
+        return add_bias(h, p, "conv2.bias", cohort)

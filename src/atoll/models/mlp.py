@@ -2,34 +2,54 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.models.base import Model, check_hidden, fan_in, models
+from atoll.models.base import (
+    Model,
+    add_bias,
+    check_hidden,
+    fan_in,
+    glorot,
+    models,
+    without_biases,
+)
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
+Start = Literal["fan-in", "glorot"]
 
-def two_layers(features: int, hidden: int, classes: int, rng: np.random.Generator) -> Params:
-    return {
+
+def two_layers(
+    features: int, hidden: int, classes: int, bias: bool, start: Start, rng: np.random.Generator
+) -> Params:
+    """Weights as ``torch.nn.Linear`` draws them, or as Glorot and Bengio do."""
+    params = {
         "lin1.weight": fan_in(rng, features, features, hidden),
         "lin1.bias": fan_in(rng, features, hidden),
         "lin2.weight": fan_in(rng, hidden, hidden, classes),
         "lin2.bias": fan_in(rng, hidden, classes),
     }
+    if start == "glorot":
+        params |= {
+            "lin1.weight": glorot(rng, features, hidden),
+            "lin2.weight": glorot(rng, hidden, classes),
+        }
+    return params if bias else without_biases(params)
 
 
 def apply_two_layers(
     p: Mapping[str, Tensor], cohort: Cohort, rate: float, rng: CohortRng | None
 ) -> Tensor:
     """``relu(X W1 + b1) W2 + b2`` with dropout on the hidden layer, ``[N, classes]``."""
-    h = cohort.add_bias(cohort.linear(p["lin1.weight"]), p["lin1.bias"])
+    h = add_bias(cohort.linear(p["lin1.weight"]), p, "lin1.bias", cohort)
     h = dropout(h.relu_(), rate, rng, cohort.sizes)
-    return cohort.add_bias(ragged_linear(h, p["lin2.weight"], cohort.sizes), p["lin2.bias"])
+    return add_bias(ragged_linear(h, p["lin2.weight"], cohort.sizes), p, "lin2.bias", cohort)
 
 
 @models.register("mlp")
@@ -37,19 +57,27 @@ def apply_two_layers(
 class MLP(Model):
     """Two linear layers on the features alone: ``relu(X W1 + b1) W2 + b2``.
 
+    ``bias = false`` leaves out b1 and b2; ``start`` is where weights start from.
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
     hidden: int = 128
     dropout: float = 0.5
+    bias: bool = True
+    start: Start = "fan-in"
 
     def __post_init__(self) -> None:
         check_hidden("mlp", self.hidden, self.dropout)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
-        return two_layers(features, self.hidden, classes, rng)
+        return two_layers(features, self.hidden, classes, self.bias, self.start, rng)
 
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         return apply_two_layers(params_K, cohort, self.dropout, rng)
+
+
+def bare_mlp(start: Start = "fan-in") -> MLP:
+    """The MLP of GFL's experiments: 64 hidden units, no biases, no dropout."""
+    return MLP(hidden=64, dropout=0.0, bias=False, start=start)

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.models.base import Model, check_hidden, fan_in, models
+from atoll.models.base import Model, add_bias, check_hidden, fan_in, models, without_biases
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
 from atoll.rng import CohortRng
@@ -20,17 +20,19 @@ class SAGE(Model):
     """Two GraphSAGE layers with mean aggregation (Hamilton et al., 2017).
 
     Each layer is ``M H Wn + b + H Ws`` with M the mean over neighbours; relu and dropout between.
+    ``bias = false`` leaves out b.
     Shapes: ``sage1.neighbour, sage1.self [f, hidden]``, ``sage2.* [hidden, classes]``.
     """
 
     hidden: int = 128
     dropout: float = 0.5
+    bias: bool = True
 
     def __post_init__(self) -> None:
         check_hidden("sage", self.hidden, self.dropout)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
-        return {
+        params = {
             "sage1.neighbour": fan_in(rng, features, features, self.hidden),
             "sage1.bias": fan_in(rng, features, self.hidden),
             "sage1.self": fan_in(rng, features, features, self.hidden),
@@ -38,13 +40,15 @@ class SAGE(Model):
             "sage2.bias": fan_in(rng, self.hidden, classes),
             "sage2.self": fan_in(rng, self.hidden, self.hidden, classes),
         }
+        return params if self.bias else without_biases(params)
 
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         p = params_K
         h = cohort.linear(p["sage1.neighbour"], propagated="mean") + cohort.linear(p["sage1.self"])
-        h = dropout(cohort.add_bias(h, p["sage1.bias"]).relu_(), self.dropout, rng, cohort.sizes)
+        h = add_bias(h, p, "sage1.bias", cohort).relu_()
+        h = dropout(h, self.dropout, rng, cohort.sizes)
         neighbours = ragged_linear(h, p["sage2.neighbour"], cohort.sizes)
         own = ragged_linear(h, p["sage2.self"], cohort.sizes)
-        return cohort.add_bias(cohort.operator("mean") @ neighbours + own, p["sage2.bias"])
+        return add_bias(cohort.operator("mean") @ neighbours + own, p, "sage2.bias", cohort)

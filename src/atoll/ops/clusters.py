@@ -21,15 +21,19 @@ def cluster_batch(cohort: Cohort, clusters: int, batch: int, rng: CohortRng) -> 
     seed = int(rng.common("clusters").integers(2**31))
     parts = []
     for graph, stream in zip(cohort.graphs, rng.streams, strict=True):
-        owner = clusters_of(graph, clusters, seed)
+        owner, members = clusters_of(graph, clusters, seed)
         useful = np.unique(owner[graph.train]) if graph.train.any() else np.unique(owner)
         drawn = stream.choice(useful, size=min(batch, len(useful)), replace=False)
-        parts.append(graph.subgraph(np.flatnonzero(np.isin(owner, drawn))))
+        parts.append(graph.subgraph(np.sort(np.concatenate([members[c] for c in drawn]))))
     return cohort.with_graphs(parts)
 
 
-def clusters_of(graph: Graph, clusters: int, seed: int) -> np.ndarray:
-    """The cluster of each node ``[n]``; it follows from the edges alone, and is computed once."""
+def clusters_of(graph: Graph, clusters: int, seed: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The cluster of each node ``[n]``, and the nodes of each cluster.
+
+    They follow from the edges alone and are computed once.
+    """
+    from atoll.partition.base import nodes_of
     from atoll.partition.metis import metis_owner
 
     if clusters > graph.nodes:
@@ -38,9 +42,10 @@ def clusters_of(graph: Graph, clusters: int, seed: int) -> np.ndarray:
             f"lower method.clusters."
         )
 
-    def divide() -> np.ndarray:
-        if clusters == 1:
-            return np.zeros(graph.nodes, dtype=np.int64)
-        return metis_owner(graph, clusters, seed)
+    def divide() -> tuple[np.ndarray, list[np.ndarray]]:
+        owner = np.zeros(graph.nodes, dtype=np.int64)
+        if clusters > 1:
+            owner = metis_owner(graph, clusters, seed)
+        return owner, nodes_of(owner, clusters)
 
     return graph.cached(f"clusters {clusters} {seed}", divide)

@@ -81,6 +81,10 @@ class WithGuests(Cohort):
         guests = torch.split(torch.arange(len(hosts.values)) + sum(home.sizes), list(hosts.sizes))
         self._order = torch.cat([rows for k in zip(own, guests, strict=True) for rows in k])
 
+    def near(self, reach: int | None, *splits: str) -> Cohort:
+        """Everything: a part would lose guests."""
+        return self
+
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
         own = self.home.linear(weight_K, propagated, hops)
         guests = self._guests[product_name(propagated, hops)].to(own.dtype)

@@ -155,7 +155,7 @@ class MendedCohort(Cohort):
         parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)
         graphs = [mended(g, c.numpy(), r.numpy()) for g, c, r in parts]
         super().__init__(graphs, cohort.clients, cohort.dtype)
-        self._counts, self._rows = counts, rows
+        self._counts, self._generated = counts, rows
         self.unmended = cohort.take(range(cohort.k))
         # Where the rows of [all real nodes; all generated ones] go: client by client.
         real = torch.split(torch.arange(sum(cohort.sizes)), list(cohort.sizes))
@@ -164,15 +164,19 @@ class MendedCohort(Cohort):
         self._order = torch.cat(blocks)
         self.real = (self._order < sum(cohort.sizes)).nonzero().flatten()
 
+    def near(self, reach: int | None, *splits: str) -> Cohort:
+        """Everything: a part would lose generated rows."""
+        return self
+
     def is_made_of(self, counts: Ragged, rows: Ragged) -> bool:
         """Whether it is what these neighbours make of its graphs."""
         return torch.equal(self._counts.values, counts.values) and torch.equal(
-            self._rows.values, rows.values
+            self._generated.values, rows.values
         )
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
         real = self.unmended.linear(weight_K)
-        made = ragged_linear(self._rows.values, weight_K, self._rows.sizes)
+        made = ragged_linear(self._generated.values, weight_K, self._generated.sizes)
         h = torch.cat([real, made]).index_select(0, self._order)
         for _ in range(hops if propagated else 0):
             h = self.operator(propagated) @ h

@@ -86,7 +86,7 @@ def on_queries(cohort: Cohort) -> Cohort:
             [g.relabelled(y=g.y, train=g.val, val=g.train, name=g.name) for g in cohort.graphs]
         )
 
-    return cohort.derived("on queries", exchange)
+    return cohort.cached("on queries", exchange)
 
 
 def has_nodes(cohort: Cohort) -> Tensor:

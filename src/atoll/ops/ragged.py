@@ -26,9 +26,9 @@ def segment_sum(values: Tensor, segment: Tensor, k: int) -> Tensor:
 
 
 def segment_mean(values: Tensor, segment: Tensor, k: int) -> Tensor:
-    """Mean over each segment ``[T] -> [k]``; zero for an empty one."""
+    """Mean over each segment ``[T, ...] -> [k, ...]``; zero for an empty one."""
     size = torch.bincount(segment, minlength=k).clamp(min=1)
-    return segment_sum(values, segment, k) / size
+    return segment_sum(values, segment, k) / size.view(-1, *[1] * (values.dim() - 1))
 
 
 def segment_softmax(scores: Tensor, segment: Tensor, k: int) -> Tensor:

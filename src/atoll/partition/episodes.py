@@ -42,6 +42,7 @@ def new_label_episodes(
     rng: np.random.Generator,
     *,
     labelled: int = 10,
+    adapted: int = 0,
     tested: int = 20,
 ) -> list[Episode]:
     """An episode for each client, as in GraphFL's experiments with new label domains.
@@ -49,13 +50,15 @@ def new_label_episodes(
     Wang et al., 2020, Section 5.1.3. Of K classes the last ``K_0 = new_classes`` are set aside (2
     for Cora and CiteSeer, 3 for Coauthor CS and Amazon2M). Each client draws ``K_0`` of the first
     ``K - K_0`` classes and ``labelled`` nodes of each, halved into support and query nodes (an odd
-    one supports); then ``labelled`` nodes of each new class to adapt with, and ``tested`` other
+    one supports); then ``adapted`` nodes of each new class to adapt with, and ``tested`` other
     nodes of it to test on. Clients draw independently, so their nodes may coincide.
 
-    Ambiguity: new classes are adapted to with "the same number of nodes as the support nodes".
-    That is read as: as many for each class as in training, namely ``labelled`` (10; Table 2 varies
-    it as 2, 6, 10), in the part of support nodes.
+    Ambiguity: new classes are adapted to with "the same number of nodes as the support nodes", in
+    training there are 10 nodes a class, and Table 2 varies the number of labelled nodes as 2, 6,
+    10. With ``adapted = 0`` it is as many for each class as in training, namely ``labelled``, and
+    both vary together; otherwise the number in training can stay at 10.
     """
+    adapted = adapted or labelled
     old = graph.classes - new_classes
     if not 1 <= new_classes <= old:
         raise AtollError(
@@ -69,27 +72,28 @@ def new_label_episodes(
         )
     members = [np.flatnonzero(graph.y == c) for c in range(graph.classes)]
     for c, nodes in enumerate(members):
-        needed = labelled if c < old else labelled + tested
+        needed = labelled if c < old else adapted + tested
         if len(nodes) < needed:
             raise AtollError(
                 f"class {c} of {graph.name} has {len(nodes)} nodes and episodes need {needed}; "
                 f"lower their number of nodes a class."
             )
     new = np.arange(old, graph.classes)
-    return [_episode(members, old, new, labelled, tested, rng) for _ in range(clients)]
+    sizes = (labelled, adapted, tested)
+    return [_episode(members, old, new, sizes, rng) for _ in range(clients)]
 
 
 def _episode(
     members: list[np.ndarray],
     old: int,
     new: np.ndarray,
-    labelled: int,
-    tested: int,
+    sizes: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> Episode:
+    labelled, adapted, tested = sizes
     classes = np.sort(rng.choice(old, size=len(new), replace=False))
     support, query = _drawn(members, classes, (labelled + 1) // 2, labelled // 2, rng)
-    adapt, test = _drawn(members, new, labelled, tested, rng)
+    adapt, test = _drawn(members, new, adapted, tested, rng)
     return Episode(classes, support, query, new, adapt, test)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atoll.errors import AtollError
 from atoll.graph import Graph, node_mask
 from atoll.partition.base import Partition, partitions
 from atoll.partition.episodes import Episode, new_label_episodes
@@ -17,8 +18,8 @@ class LabelDomains(Partition):
     Wang et al., 2020, Section 5.1.3; :func:`atoll.partition.episodes.new_label_episodes` has the
     sampling. The last ``new_classes`` classes are new. Every client holds the complete graph and
     the labels of its own nodes only: support and query nodes of ``new_classes`` of the other
-    classes, ``labelled`` nodes a class altogether; as many nodes of each new class to adapt with;
-    and ``tested`` further ones to test on.
+    classes, ``labelled`` nodes a class altogether; ``adapted`` nodes of each new class to adapt
+    with (0: as many as ``labelled``); and ``tested`` further ones to test on.
 
     Labels are those of the graph. Support nodes and nodes to adapt with train (classes tell them
     apart), query nodes validate. The experiment's split is not used.
@@ -26,11 +27,23 @@ class LabelDomains(Partition):
 
     new_classes: int = 2
     labelled: int = 10
+    adapted: int = 0
     tested: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.adapted < 0:
+            raise AtollError(f"partition.adapted is {self.adapted}; it can't be negative.")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         episodes = new_label_episodes(
-            graph, self.clients, self.new_classes, rng, labelled=self.labelled, tested=self.tested
+            graph,
+            self.clients,
+            self.new_classes,
+            rng,
+            labelled=self.labelled,
+            adapted=self.adapted,
+            tested=self.tested,
         )
         return [_party(graph, episode, k) for k, episode in enumerate(episodes)]
 

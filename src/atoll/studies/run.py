@@ -25,7 +25,11 @@ class Run(Study):
     def findings(self, experiment: Experiment) -> Findings:
         with tempfile.TemporaryDirectory() as scratch:
             result = run_experiment(experiment, Path(scratch) / "run")
-            return of_result(result)
+            return self.of(result)
+
+    def of(self, result: Result) -> Findings:
+        """What is read of a finished run."""
+        return of_result(result)
 
     def figure(self, found: Findings, name: str) -> float:
         column, at, round = name.partition("@")

@@ -1,6 +1,6 @@
 """Node classification."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,15 +61,19 @@ class NodeClassification(Task):
         return model.nll(params_K, cohort, rng)
 
     def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
-        return node_scores(model.predict(params_K, cohort), cohort)
+        return _scores(lambda rows: model.predict(params_K, cohort, rows), cohort)
 
 
 def node_scores(logits: Tensor, cohort: Cohort) -> Tree:
     """Accuracy, loss and size of each client's train, val and test nodes, ``[K, 3]`` each."""
+    return _scores(lambda rows: logits[rows], cohort)
+
+
+def _scores(logits_of: Callable[[Tensor], Tensor], cohort: Cohort) -> Tree:
     rows = torch.cat([cohort.rows(split) for split in SPLITS])
     split = torch.cat([torch.full_like(cohort.rows(s), i) for i, s in enumerate(SPLITS)])
     cell, cells = cohort.batch[rows] * len(SPLITS) + split, cohort.k * len(SPLITS)
-    chosen, y = logits[rows], cohort.y[rows]
+    chosen, y = logits_of(rows), cohort.y[rows]
     losses = cross_entropy(chosen, y, reduction="none").double()
     right = (chosen.argmax(1) == y).double()
     columns = {

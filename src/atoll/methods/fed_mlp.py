@@ -1,0 +1,66 @@
+"""Federated averaging of MLPs, trained in batches."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.methods.base import GlobalModel, methods, pick
+from atoll.models.base import Model
+from atoll.models.mlp import MLP, bare_mlp
+from atoll.ops.batches import batch_weights, training_points, weighted_loss
+from atoll.ops.optimize import SGD, Optimizer, descend
+from atoll.rng import CohortRng
+from atoll.tree import Params, Tree, prefixed, spread, under
+
+
+@methods.register("fed-mlp")
+@dataclass(frozen=True, kw_only=True)
+class FedMLP(GlobalModel):
+    """FedAvg of MLPs over data points, the graph left out (GFL's FedMLP, Wu et al., 2022).
+
+    What GFL becomes where the aggregator is the identity (Remark 1). Each round, clients perform
+    I = ``epochs`` updates of the average on ``batch`` of their points, drawn anew for each update
+    (0: all of them); the server takes the mean, every client counting the same.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+
+    model: Model = field(default_factory=bare_mlp)
+    optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))
+    epochs: int = 10
+    evaluates: Literal["local", "global"] = "global"
+    batch: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.model, MLP):
+            raise AtollError("fed-mlp trains an MLP and no other model; set model.name=mlp.")
+        if self.batch < 0:
+            raise AtollError(f"method.batch is {self.batch}; 0 means all of a client's points.")
+
+    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+        return fed.sum("train", shared=state, to=pick(fed, self.fraction), expect=state).mean
+
+    @client_step
+    def train(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        points = training_points(cohort)
+        weights = iter(batch_weights(points, self.batch, self.epochs, rng))
+
+        def loss(params_K: Params) -> Tensor:
+            return weighted_loss(self.model.apply(params_K, points, rng), points, next(weights))
+
+        params_K, optimizer_K, _ = descend(
+            spread(under(shared, "model"), cohort.k, into=under(state, "model")),
+            loss,
+            self.optimizer,
+            under(state, "optimizer") if self.keep_optimizer else {},
+            self.epochs,
+        )
+        model = prefixed("model", params_K)
+        return model | prefixed("optimizer", optimizer_K), Reply(model)

@@ -1,0 +1,313 @@
+"""Graph federated learning with hidden representation sharing."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError, NoReplies
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.methods.base import Info, Method, initial_model, methods
+from atoll.models.base import Model
+from atoll.models.mlp import MLP, bare_mlp
+from atoll.ops.batches import batch_weights, training_points
+from atoll.ops.compensated import Full, Jacobian, Structured, descend_compensated, training_block
+from atoll.ops.encoder import encode, mean_of_points, misfits, mix_moments, moments
+from atoll.ops.optimize import SGD, Optimizer
+from atoll.ops.personalised import Weights, personalised_propagation
+from atoll.ops.ragged import segment_mean
+from atoll.rng import CohortRng
+from atoll.tasks.nodes import node_scores
+from atoll.tree import Params, Ragged, Tree, prefixed, take, under
+
+
+@methods.register("gfl-appnp")
+@dataclass(frozen=True, kw_only=True)
+class GFLAPPNP(Method):
+    """Clients are the nodes of a network and share hidden representations (GFL, Wu et al., 2022).
+
+    Client k predicts a data point x as ``softmax(A~_kk h + C_k)`` with ``h = MLP(x; W)`` and
+    ``C_k = sum_{j != k} A~_kj h_j`` (eq. 15a), where ``h_j`` is the mean of what client j's points
+    become and ``A~`` (eq. 13b) follows from the network, which the server knows.
+
+    A round is I = ``epochs`` updates of Algorithm 1. **Clients** with training points set
+    ``W_k = W`` and perform I times ``W_k <- W_k - eta g_k`` with the compensated gradient
+    ``g = (y^ - y)(A~_kk grad h + grad C_k)`` (eq. 15b), where ``C_k`` and ``grad C_k`` stay as
+    they were at the round's beginning. The **server** averages the W_k; every client computes its
+    ``h_j`` and ``grad h_j`` at the average; the server sends ``C_k`` and ``grad C_k`` back.
+
+    What travels of a Jacobian is not ``classes * (f H + H classes)`` numbers but the ``f H + H``
+    that determine them (:mod:`atoll.ops.encoder`), and of those only rows of features the client
+    has. No Jacobian is ever formed: clients use vector-Jacobian products.
+
+    ``compensation``: ``exact``; ``noisy`` (V1) adds a standard normal number to every entry of
+    ``grad h_j`` before it is sent, in full, since noise has no structure; ``none`` (V2) leaves
+    gradients out, so that ``g = (y^ - y) A~_kk grad h``.
+
+    Where the text leaves room:
+
+    - Eq. 14 and 15b print ``(y - y^)``, the gradient's opposite; with a minus in the update that
+      would climb. Here the loss goes down.
+    - Eq. 13b gives ``P^i`` the weight ``(1 - alpha) alpha^i``, against ``alpha (1 - alpha)^i`` in
+      APPNP, from which it says to take ``alpha = 0.1``. ``weights`` is ``appnp`` by default: only
+      so does one local update a round equal APPNP, as the paper says it does; ``printed`` follows
+      the letter and hardly looks at neighbours.
+    - Clients without training points have no loss. They share representations but train nothing,
+      and the average is over the others, each counting the same; otherwise a round would do next
+      to nothing where one client in ten is labelled.
+    - ``h_j`` is the mean over all points of a client, labelled or not.
+    - Initial weights are not told. The usual model starts from Glorot's: from the narrower ones of
+      ``torch.nn.Linear`` the loss of supervised classification has hardly begun to fall when the
+      paper's 2,000 updates are over.
+    - ``batch`` points are drawn anew for each update, without repetition (0: all of them).
+
+    A client of one data point hides it from the other clients but not from the server: a column of
+    ``M_j`` is that point. ``noisy`` is the paper's answer.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+    needs_labels: ClassVar[bool] = False
+    needs_network: ClassVar[bool] = True
+
+    model: Model = field(default_factory=lambda: bare_mlp("glorot"))
+    optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.5))
+    epochs: int = 10
+    compensation: Literal["exact", "noisy", "none"] = "exact"
+    alpha: float = 0.1
+    hops: int = 10
+    weights: Weights = "appnp"
+    batch: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        model = self.model
+        if not isinstance(model, MLP) or model.bias or model.dropout:
+            raise AtollError(
+                "gfl-appnp encodes data points by an MLP without biases and dropout; set "
+                "model.name=mlp, model.bias=false and model.dropout=0."
+            )
+        if self.optimizer != SGD(lr=self.optimizer.lr):
+            raise AtollError(
+                "gfl-appnp updates by plain gradient descent (Algorithm 1); set optimizer.name=sgd "
+                "without momentum and weight decay."
+            )
+        if self.hops < 1 or not 0 <= self.alpha <= 1:
+            raise AtollError(
+                f"method.hops is {self.hops} and method.alpha {self.alpha}; gfl-appnp needs at "
+                f"least one hop and alpha from 0 to 1."
+            )
+        if self.batch < 0:
+            raise AtollError(f"method.batch is {self.batch}; 0 means all of a client's points.")
+
+    def start(self, info: Info, seed: int) -> Tree:
+        if info.network is None:
+            raise AtollError("gfl-appnp needs the network of clients; use it with a simulation.")
+        mixing = personalised_propagation(info.network, self.alpha, self.hops, self.weights)
+        model = initial_model(self.model, info.features, info.classes, info.dtype, seed)
+        return prefixed("model", model) | {
+            "network/mixing": torch.from_numpy(mixing).to(info.dtype),
+            "context/others": torch.zeros(info.clients, info.classes, dtype=info.dtype),
+        }
+
+    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        """A client keeps what it needs besides the model to predict: ``A~_kk`` and ``C_k``."""
+        return {
+            "context/own": torch.ones(cohort.k, dtype=cohort.dtype),
+            "context/others": torch.zeros(cohort.k, cohort.classes, dtype=cohort.dtype),
+        }
+
+    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+        if r == 1:
+            state = self._exchange(fed, state)
+        model = prefixed("model", under(state, "model"))
+        trains = under(state, "trains")["clients"].tolist()
+        total = fed.sum(
+            "update",
+            shared=model,
+            each=_context(state, trains) | prefixed("gradient", under(state, "gradient")),
+            to=[fed.clients[k] for k in trains],
+            expect=model,
+        )
+        return self._exchange(fed, state | total.mean)
+
+    def measure(self, fed: Federation, state: Tree) -> Replies:
+        everybody = list(range(len(fed.clients)))
+        return fed.ask(
+            "evaluate",
+            shared=prefixed("model", under(state, "model")),
+            each=_context(state, everybody),
+            expect=self.task.blank_scores(),
+        )
+
+    def conclude(self, fed: Federation, state: Tree) -> Replies:
+        """``test_accuracy_by_mean``: test points judged by the mean of all of a client's points."""
+        replies = fed.ask(
+            "judge_by_mean",
+            shared=prefixed("model", under(state, "model")),
+            each=_context(state, list(range(len(fed.clients)))),
+            expect={"metric/test_accuracy_by_mean": torch.zeros((), dtype=torch.float64)},
+        )
+        untested = (replies.weight == 0).nonzero().flatten().tolist()
+        return replies.without({replies.clients[row] for row in untested})
+
+    def _exchange(self, fed: Federation, state: Tree) -> Tree:
+        """Collect ``h_j`` and ``grad h_j``; make ``C_k`` for all, ``grad C_k`` for who trains."""
+        model = under(state, "model")
+        shared = prefixed("model", model)
+        replies = fed.ask("represent", shared=shared, expect=self._one_representation(model))
+        replies = self._fitting(fed, replies, model["lin1.weight"].shape[0])
+        place = {client: k for k, client in enumerate(fed.clients)}
+        answered = torch.tensor([place[client] for client in replies.clients])
+        mixing = under(state, "network")["mixing"].clone().fill_diagonal_(0)[:, answered]
+        trains = answered[replies.weight > 0]
+        body = replies.body
+        return (
+            shared
+            | prefixed("network", under(state, "network"))
+            | {"trains/clients": trains, "context/others": mixing @ under(body, "hidden")["mean"]}
+            | prefixed("gradient", self._mixed_jacobians(mixing[trains], body, model))
+        )
+
+    def _fitting(self, fed: Federation, replies: Replies, features: int) -> Replies:
+        """The replies whose moments are of features that exist."""
+        if self.compensation != "exact":
+            return replies
+        rows = misfits(*_moments(replies.body), features)
+        bad = {replies.clients[row] for row in rows}
+        for client in sorted(bad):
+            fed.reject("represent", client, "its moments do not fit the features")
+        if len(bad) == len(replies.clients):
+            raise NoReplies(f"no client's representation could be read in round {fed.round}.")
+        return replies.without(bad) if bad else replies
+
+    def _mixed_jacobians(self, weights: Tensor, body: Tree, model: Params) -> Params:
+        """``grad C_k = sum_{j != k} A~_kj grad h_j`` for each row of weights."""
+        if self.compensation == "none":
+            return {}
+        if self.compensation == "noisy":
+            parts = under(body, "jacobian")
+            return {name: torch.tensordot(weights, part, dims=1) for name, part in parts.items()}
+        units = body["jacobian/units"]
+        assert isinstance(units, Tensor)
+        features = model["lin1.weight"].shape[0]
+        return {
+            "moments": mix_moments(weights, *_moments(body), features),
+            "units": weights @ units,
+        }
+
+    @client_step
+    def represent(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """``h_j`` and ``grad h_j`` under the averaged model; weight 1 says the client trains."""
+        model = under(shared, "model")
+        points = encode(model, cohort)
+        body: Tree = {"hidden/mean": mean_of_points(points.output, cohort)}
+        if self.compensation != "none":
+            numbers, rows = moments(points.units, cohort)
+            units_K = mean_of_points(points.units, cohort)
+            if self.compensation == "exact":
+                body["jacobian/numbers"], body["jacobian/moments"] = numbers, rows
+                body["jacobian/units"] = units_K
+            else:
+                each_its_own = torch.eye(cohort.k, dtype=cohort.dtype)
+                moments_K = mix_moments(each_its_own, numbers, rows, cohort.features)
+                full = Structured(moments_K, units_K, model["lin2.weight"]).in_full()
+                body |= prefixed("jacobian", _noisy(full, rng))
+        return state, Reply(body, weight=(cohort.labelled > 0).double())
+
+    @client_step
+    def update(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """I local updates with the compensated gradient."""
+        given, context = under(shared, "model"), under(each, "context")
+        params_K = descend_compensated(
+            given,
+            training_block(cohort),
+            context["own"],
+            context["others"],
+            self._jacobian(under(each, "gradient"), given),
+            batch_weights(training_points(cohort), self.batch, self.epochs, rng),
+            self.optimizer.lr,
+        )
+        return state, Reply(prefixed("model", params_K))
+
+    def _jacobian(self, gradient: Params, given: Params) -> Jacobian | None:
+        """``grad C_k`` as it was sent."""
+        if self.compensation == "none":
+            return None
+        if self.compensation == "noisy":
+            return Full(gradient["first"], gradient["second"])
+        return Structured(gradient["moments"], gradient["units"], given["lin2.weight"])
+
+    @client_step
+    def evaluate(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """Score the averaged model with the client's context, which it keeps."""
+        context = under(each, "context")
+        h = encode(under(shared, "model"), cohort).output
+        z = _predicted(h, cohort, context["own"], context["others"])
+        kept = {name: part.clone() for name, part in context.items()}
+        return state | prefixed("context", kept), Reply(node_scores(z, cohort))
+
+    @client_step
+    def judge_by_mean(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        """One prediction a client, ``A~_kk h_k + C_k``, for all its points: it classifies nodes."""
+        context = under(each, "context")
+        h_K = mean_of_points(encode(under(shared, "model"), cohort).output, cohort)
+        guess_K = (context["own"][:, None] * h_K + context["others"]).argmax(1)
+        rows = cohort.rows("test")
+        client = cohort.batch[rows]
+        right_K = segment_mean((guess_K[client] == cohort.y[rows]).double(), client, cohort.k)
+        tests_K = torch.bincount(client, minlength=cohort.k).double()
+        return state, Reply({"metric/test_accuracy_by_mean": right_K}, weight=tests_K)
+
+    def _one_representation(self, model: Params) -> Tree:
+        """What one client's representation looks like."""
+        first, second = model["lin1.weight"], model["lin2.weight"]
+        (features, hidden), classes = first.shape, second.shape[1]
+        expect: Tree = {"hidden/mean": second.new_zeros(classes)}
+        if self.compensation == "exact":
+            expect["jacobian/numbers"] = Ragged(torch.zeros(0, dtype=torch.int32), (0,))
+            expect["jacobian/moments"] = Ragged(first.new_zeros(0, hidden), (0,))
+            expect["jacobian/units"] = second.new_zeros(hidden)
+        if self.compensation == "noisy":
+            expect["jacobian/first"] = first.new_zeros(1).expand(classes, features, hidden)
+            expect["jacobian/second"] = second.new_zeros(classes, hidden, classes)
+        return expect
+
+
+def _moments(body: Tree) -> tuple[Ragged, Ragged]:
+    """Feature numbers and rows of the clients' moments."""
+    numbers, rows = body["jacobian/numbers"], body["jacobian/moments"]
+    assert isinstance(numbers, Ragged)
+    assert isinstance(rows, Ragged)
+    return numbers, rows
+
+
+def _context(state: Tree, clients: list[int]) -> Tree:
+    """``A~_kk`` and ``C_k`` of some clients."""
+    own = under(state, "network")["mixing"].diagonal()
+    whole: Tree = {"context/own": own, "context/others": under(state, "context")["others"]}
+    return take(whole, clients)
+
+
+def _predicted(h: Tensor, cohort: Cohort, own_K: Tensor, others_K: Tensor) -> Tensor:
+    """``A~_kk h + C_k`` for every data point ``[N, c]``: eq. 15a before the softmax."""
+    return own_K[cohort.batch, None] * h + others_K[cohort.batch]
+
+
+def _noisy(jacobian: Full, rng: CohortRng) -> Params:
+    """Every entry with a standard normal number added, drawn client by client."""
+    for k, stream in enumerate(rng.streams):
+        for part in (jacobian.first_K[k], jacobian.second_K[k]):
+            dtype = "float64" if part.dtype == torch.float64 else "float32"
+            noise = stream.standard_normal(tuple(part.shape), dtype=dtype)  # type: ignore[call-overload]
+            part += torch.from_numpy(noise)
+    return {"first": jacobian.first_K, "second": jacobian.second_K}

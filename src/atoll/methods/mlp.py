@@ -1,0 +1,60 @@
+"""An MLP a client, trained alone in batches."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.federation.protocol import Reply, client_step
+from atoll.methods.base import Alone, methods
+from atoll.models.base import Model
+from atoll.models.mlp import MLP, bare_mlp
+from atoll.ops.batches import batch_weights, training_points, weighted_loss
+from atoll.ops.optimize import SGD, Optimizer, descend
+from atoll.rng import CohortRng
+from atoll.tree import Params, Tree, prefixed, under
+
+
+@methods.register("mlp")
+@dataclass(frozen=True, kw_only=True)
+class LoneMLPs(Alone):
+    """Each client trains an MLP on its own data points alone (GFL's MLPs, Wu et al., 2022).
+
+    A round is I = ``epochs`` updates on ``batch`` of a client's points, drawn anew for each update
+    (0: all of them). Nothing is communicated.
+    """
+
+    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+
+    model: Model = field(default_factory=bare_mlp)
+    optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))
+    epochs: int = 10
+    batch: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.model, MLP):
+            raise AtollError("the method mlp trains an MLP and no other model; set model.name=mlp.")
+        if self.batch < 0:
+            raise AtollError(f"method.batch is {self.batch}; 0 means all of a client's points.")
+
+    @client_step
+    def train(
+        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
+    ) -> tuple[Tree, Reply]:
+        points = training_points(cohort)
+        weights = iter(batch_weights(points, self.batch, self.epochs, rng))
+
+        def loss(params_K: Params) -> Tensor:
+            return weighted_loss(self.model.apply(params_K, points, rng), points, next(weights))
+
+        params_K, optimizer_K, _ = descend(
+            under(state, "model"),
+            loss,
+            self.optimizer,
+            under(state, "optimizer") if self.keep_optimizer else {},
+            self.epochs,
+        )
+        return prefixed("model", params_K) | prefixed("optimizer", optimizer_K), Reply({})

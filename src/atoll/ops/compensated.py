@@ -1,0 +1,156 @@
+"""Local descent of a bias-free two-layer MLP whose prediction leans on other clients' outputs.
+
+Client k minimises the cross-entropy of ``softmax(o_k h(x; W) + C_k)``, with ``C_k`` a constant
+whose Jacobian by W is known: GFL's compensated gradient, eq. 15b. With ``v = y^ - y`` it is
+
+    o_k J_h^T v + J_C^T v
+
+and all of it that concerns the wide first layer has a simple form: ``X^T G`` for the client's own
+points and ``J_C^T v`` for those of others. So while it descends, a client keeps the sums P of the
+``lr G`` and u of the ``lr v`` instead of moving ``W1``. At the end, when it is needed,
+``W1 = W1_start - X^T P - J_C^T u``; at every step only ``X W1`` is, which costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.graph import dense
+from atoll.ops.batches import training_points
+from atoll.tree import Params
+
+
+class Jacobian:
+    """Products ``J^T u`` for u ``[K, c]``, with J the Jacobian of ``C_k`` by W1 or W2."""
+
+    def first(self, u_K: Tensor) -> Tensor:
+        """By W1: ``[K, f, H]``."""
+        raise NotImplementedError("abstract")
+
+    def second(self, u_K: Tensor) -> Tensor:
+        """By W2: ``[K, H, c]``."""
+        raise NotImplementedError("abstract")
+
+    def seen_by(self, x_K: Tensor) -> Jacobian:
+        """The same with ``first`` multiplied by data points ``[K, n, f]``: ``[K, n, H]``."""
+        raise NotImplementedError("abstract")
+
+
+@dataclass(frozen=True)
+class Structured(Jacobian):
+    """Told by moments ``M [K, f, H]``, units ``a [K, H]`` and the W2 ``[H, c]`` it was taken at.
+
+    ``M * (W2 u)^T`` by W1 and ``a u^T`` by W2: see :mod:`atoll.ops.encoder`.
+    """
+
+    moments_K: Tensor
+    units_K: Tensor
+    w2: Tensor
+
+    def first(self, u_K: Tensor) -> Tensor:
+        return self.moments_K * (u_K @ self.w2.T)[:, None, :]
+
+    def second(self, u_K: Tensor) -> Tensor:
+        return self.units_K[:, :, None] * u_K[:, None, :]
+
+    def seen_by(self, x_K: Tensor) -> Structured:
+        return replace(self, moments_K=x_K @ self.moments_K)
+
+    def in_full(self) -> Full:
+        """Every entry."""
+        first_K = self.moments_K[:, None] * self.w2.T[None, :, None, :]
+        same_class = torch.eye(self.w2.shape[1], dtype=self.w2.dtype)
+        return Full(first_K, self.units_K[:, None, :, None] * same_class[None, :, None, :])
+
+
+@dataclass(frozen=True)
+class Full(Jacobian):
+    """Every entry: ``[K, c, f, H]`` by W1 and ``[K, c, H, c]`` by W2."""
+
+    first_K: Tensor
+    second_K: Tensor
+
+    def first(self, u_K: Tensor) -> Tensor:
+        return torch.einsum("kc,kcfh->kfh", u_K, self.first_K)
+
+    def second(self, u_K: Tensor) -> Tensor:
+        return torch.einsum("kc,kchd->khd", u_K, self.second_K)
+
+    def seen_by(self, x_K: Tensor) -> Full:
+        return replace(self, first_K=x_K[:, None] @ self.first_K)
+
+
+class Block(NamedTuple):
+    """Training points of K clients, filled up to the same number: those that don't exist weigh 0.
+
+    Shapes: ``x [K, n, f]``, ``target [K, n, c]`` one-hot, ``row [K, n]`` the points' row among all
+    of the clients' points, and one past the last where there is none.
+    """
+
+    x: Tensor
+    target: Tensor
+    row: Tensor
+
+
+def training_block(cohort: Cohort) -> Block:
+    """The clients' training points, packed once."""
+
+    def build() -> Block:
+        points = training_points(cohort)
+        k, n = points.k, max(points.sizes)
+        x = np.zeros((k, n, cohort.features))
+        row = torch.full((k, n), sum(points.sizes))
+        target = torch.zeros(k, n, cohort.classes, dtype=cohort.dtype)
+        ends = np.cumsum([0, *points.sizes])
+        for at, graph in enumerate(points.graphs):
+            x[at, : graph.nodes] = dense(graph.x)
+            row[at, : graph.nodes] = torch.arange(ends[at], ends[at + 1])
+            target[at, torch.arange(graph.nodes), torch.from_numpy(graph.y)] = 1.0
+        return Block(torch.from_numpy(x).to(cohort.dtype), target, row)
+
+    return cohort.cached("training block", build)
+
+
+def descend_compensated(
+    given: Params,
+    block: Block,
+    own_K: Tensor,
+    others_K: Tensor,
+    jacobian: Jacobian | None,
+    weights: Tensor,
+    lr: float,
+) -> Params:
+    """A step for each row of ``weights [steps, N]``, from the same parameters for all clients.
+
+    ``own_K [K]`` is o_k, ``others_K [K, c]`` is C_k, ``jacobian`` that of C_k (None: zero).
+    """
+    w1, w2 = given["lin1.weight"], given["lin2.weight"]
+    own = own_K[:, None, None]
+    w2_K = w2.expand(len(own_K), *w2.shape)
+    start, gram = block.x @ w1, block.x @ block.x.mT
+    p = torch.zeros_like(start)
+    u_K = torch.zeros_like(others_K)
+    seen = None if jacobian is None else jacobian.seen_by(block.x)
+    filled = torch.cat([weights, weights.new_zeros(len(weights), 1)], dim=1)
+    for share in filled[:, block.row]:
+        before = start - gram @ p
+        if seen is not None:
+            before -= seen.first(u_K)
+        units = before.relu()
+        z = own * (units @ w2_K) + others_K[:, None, :]
+        v = share[:, :, None] * (z.softmax(-1) - block.target)
+        v_K = v.sum(1)
+        p += lr * own * (v @ w2_K.mT) * (before > 0)
+        u_K = u_K + lr * v_K
+        step = own * (units.mT @ v)
+        w2_K = w2_K - lr * (step if jacobian is None else step + jacobian.second(v_K))
+    w1_K = w1 - block.x.mT @ p if jacobian is None else w1 - jacobian.first(u_K)
+    if jacobian is not None:
+        w1_K.baddbmm_(block.x.mT, p, alpha=-1)
+    return {"lin1.weight": w1_K, "lin2.weight": w2_K}

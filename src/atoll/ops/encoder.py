@@ -1,0 +1,150 @@
+"""A bias-free two-layer MLP that many clients share, and the Jacobian of its output.
+
+For one data point x the encoder is ``h = relu(x W1) W2``, with ``a = relu(x W1)`` the hidden units
+and ``m = [x W1 > 0]`` which of them are active. Its Jacobian, ``classes * (f * H + H * classes)``
+numbers, has only a few that are not known to whoever knows the weights:
+
+    d h_c / d W1[f, u] = x_f m_u W2[u, c]        d h_c / d W2[u, c'] = a_u [c = c']
+
+So the Jacobian of a client's mean output is told by the moments ``M = mean_s x_s m_s^T [f, H]`` and
+the mean units ``a [H]``. Sums over clients keep this form, as all share W2. Rows of M whose
+feature is zero in all of a client's points are zero and need not be told either.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.ops.ragged import segment_mean
+from atoll.ops.sparse import Sparse
+from atoll.tree import Params, Ragged
+
+# Above this share of non-zeros features are kept dense.
+_DENSE_ABOVE = 0.25
+
+
+class Points(NamedTuple):
+    """All clients' data points under one encoder: ``output [N, c]``, ``units [N, H]``."""
+
+    output: Tensor
+    units: Tensor
+
+
+def encode(params: Params, cohort: Cohort) -> Points:
+    """Every data point's output and hidden units, by the weights that all clients share."""
+    x = _features(cohort)
+    units = (x @ params["lin1.weight"]).relu_()
+    return Points(units @ params["lin2.weight"], units)
+
+
+def mean_of_points(values: Tensor, cohort: Cohort) -> Tensor:
+    """Each client's mean over its data points ``[N, d] -> [K, d]``."""
+    return segment_mean(values, cohort.batch, cohort.k)
+
+
+def moments(units: Tensor, cohort: Cohort) -> tuple[Ragged, Ragged]:
+    """The rows of each client's ``M = mean_s x_s m_s^T`` that aren't zero, and their numbers.
+
+    Returns ``numbers [R_k]`` (features, int32) and ``rows [R_k, H]``, ragged over clients.
+    """
+    active = (units > 0).to(units.dtype)
+    x, told = _features(cohort), cohort.cached("moments", lambda: _told_rows(cohort))
+    if isinstance(x, Sparse):
+        assert told.spread is not None
+        return told.numbers, Ragged(told.spread @ active, told.numbers.sizes)
+    n = max(cohort.sizes)
+    if n == 1:
+        rows = x[:, :, None] * active[:, None, :]
+    elif n == min(cohort.sizes):
+        rows = torch.bmm(x.view(cohort.k, n, -1).mT, active.view(cohort.k, n, -1) / n)
+    else:
+        pairs = zip(*(torch.split(part, list(cohort.sizes)) for part in (x, active)), strict=True)
+        rows = torch.stack([x_k.mT @ m_k / len(x_k) for x_k, m_k in pairs])
+    return told.numbers, Ragged(rows.flatten(0, 1), told.numbers.sizes)
+
+
+class _Told(NamedTuple):
+    """Which rows of M each client tells, and (if sparse) the matrix that makes them of masks."""
+
+    numbers: Ragged
+    spread: Sparse | None
+
+
+def _told_rows(cohort: Cohort) -> _Told:
+    x = _features(cohort)
+    if isinstance(x, Tensor):
+        every = torch.arange(cohort.features, dtype=torch.int32)
+        return _Told(Ragged(every.repeat(cohort.k), (cohort.features,) * cohort.k), None)
+    points = sparse.coo_array(_stacked(cohort))
+    point, feature = points.coords
+    client = np.repeat(np.arange(cohort.k), cohort.sizes)[point]
+    keys, row = np.unique(client * cohort.features + feature, return_inverse=True)
+    share = points.data / np.asarray(cohort.sizes)[client]
+    spread = sparse.csr_array((share, (row, point)), shape=(len(keys), sum(cohort.sizes)))
+    sizes = np.bincount(keys // cohort.features, minlength=cohort.k)
+    numbers = torch.from_numpy((keys % cohort.features).astype(np.int32))
+    return _Told(Ragged(numbers, tuple(sizes.tolist())), Sparse(spread, cohort.dtype))
+
+
+def misfits(numbers: Ragged, rows: Ragged, features: int) -> list[int]:
+    """Which clients' rows aren't as many as their numbers, or not of ascending features."""
+    if _all_told(numbers, features) and rows.sizes == numbers.sizes:
+        return []
+    return [
+        k
+        for k, (told, size) in enumerate(zip(numbers.blocks(), rows.sizes, strict=True))
+        if len(told) != size
+        or bool((told < 0).any() | (told >= features).any() | (told[1:] <= told[:-1]).any())
+    ]
+
+
+def mix_moments(weights: Tensor, numbers: Ragged, rows: Ragged, features: int) -> Tensor:
+    """``sum_j weights[t, j] M_j`` for each t: ``[T, m]`` and rows of m clients -> ``[T, f, H]``."""
+    hidden = rows.values.shape[1]
+    m, t = len(numbers.sizes), weights.shape[0]
+    if _all_told(numbers, features):
+        return (weights @ rows.values.view(m, -1)).view(t, features, hidden)
+    client = np.repeat(np.arange(m), numbers.sizes)
+    order = np.argsort(numbers.values.numpy(), kind="stable")
+    ends = np.cumsum(np.bincount(numbers.values.numpy(), minlength=features))
+    starts = (np.arange(t)[:, None] * len(order) + ends).reshape(-1)
+    data = weights.numpy()[:, client[order]].reshape(-1)
+    mixing = sparse.csr_array(
+        (data, np.tile(order, t), np.concatenate([[0], starts])),
+        shape=(t * features, len(order)),
+    )
+    return (Sparse(mixing, weights.dtype) @ rows.values).view(t, features, hidden)
+
+
+def _all_told(numbers: Ragged, features: int) -> bool:
+    every = torch.arange(features, dtype=numbers.values.dtype)
+    return all(size == features for size in numbers.sizes) and torch.equal(
+        numbers.values, every.repeat(len(numbers.sizes))
+    )
+
+
+def _features(cohort: Cohort) -> Sparse | Tensor:
+    """All data points' features as one matrix ``[N, f]``."""
+
+    def build() -> Sparse | Tensor:
+        x = _stacked(cohort)
+        stored = x.nnz if sparse.issparse(x) else np.count_nonzero(x)
+        if stored <= _DENSE_ABOVE * x.shape[0] * x.shape[1]:
+            return Sparse(sparse.csr_array(x), cohort.dtype)
+        whole = x.toarray() if sparse.issparse(x) else x
+        return torch.from_numpy(whole).to(cohort.dtype)
+
+    return cohort.cached("features", build)
+
+
+def _stacked(cohort: Cohort) -> Any:
+    blocks = [graph.x for graph in cohort.graphs]
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+    return np.concatenate(blocks)
