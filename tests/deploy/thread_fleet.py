@@ -49,12 +49,13 @@ class ThreadFleet(Fleet):
 
 
 def experiment(folder: Path, method: str, rounds: int = 4, **run):
+    own_model = method in ("mlp", "fed-mlp")
     return resolve(
         {
             "data": {"name": "parties", "folder": str(folder)},
             "partition": {"name": "natural"},
             "split": {"kind": "public"},
-            "model": {"name": "gcn", "hidden": 8},
+            "model": {"name": "mlp" if own_model else "gcn", "hidden": 8},
             "method": {"name": method},
             "run": {"rounds": rounds, "dtype": "float64", "threads": 1} | run,
         }
