@@ -31,6 +31,8 @@ from atoll.experiment.runner import load_parties, run_experiment
 from atoll.methods.base import methods
 from atoll.tree import Ragged, subtree
 
+_PERCEPTRON = {"name": "mlp", "dropout": 0.0, "bias": False}
+_MODELS = dict.fromkeys(("mlp", "fed-mlp", "gfl-appnp"), _PERCEPTRON)
 _TERMS = Terms(deadline=300.0, patience=120.0)
 
 
@@ -110,7 +112,7 @@ def _experiment(folder: Path, method: str, given: argparse.Namespace) -> Experim
             "data": {"name": "parties", "folder": str(folder)},
             "partition": {"name": "natural"},
             "split": {"kind": "public"},
-            "model": {"name": "gcn", "hidden": given.hidden},
+            "model": _MODELS.get(method, {"name": "gcn"}) | {"hidden": given.hidden},
             "method": {"name": method},
             "run": {"rounds": given.rounds, "threads": 1, "dtype": given.dtype},
         }

@@ -5,13 +5,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
+import torch
+
 from atoll.data.parties import write_parties
-from atoll.deploy.coordinator import Coordinator
+from atoll.deploy.coordinator import NETWORK, Coordinator
 from atoll.deploy.fleet import Fleet
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.site import Site
+from atoll.experiment.checkpoint import write_tree
 from atoll.experiment.config import resolve
 from atoll.experiment.result import store_setup
+from atoll.experiment.runner import load_parties
 
 
 class ThreadFleet(Fleet):
@@ -49,13 +53,14 @@ class ThreadFleet(Fleet):
 
 
 def experiment(folder: Path, method: str, rounds: int = 4, **run):
-    own_model = method in ("mlp", "fed-mlp")
+    perceptron = {"name": "mlp", "hidden": 8, "dropout": 0.0, "bias": False}
+    own_model = method in ("mlp", "fed-mlp", "gfl-appnp")
     return resolve(
         {
             "data": {"name": "parties", "folder": str(folder)},
             "partition": {"name": "natural"},
             "split": {"kind": "public"},
-            "model": {"name": "mlp" if own_model else "gcn", "hidden": 8},
+            "model": perceptron if own_model else {"name": "gcn", "hidden": 8},
             "method": {"name": method},
             "run": {"rounds": rounds, "dtype": "float64", "threads": 1} | run,
         }
@@ -71,6 +76,9 @@ def deployed(tmp_path: Path, graphs, method: str, **options):
     sites = {f.name: Site(f, tmp_path / "state" / f.name) for f in folders}
     run_dir = tmp_path / "run"
     run_dir.mkdir(exist_ok=True)
+    if chosen.method.needs_network:
+        network = torch.from_numpy(load_parties(chosen).network.toarray())
+        write_tree(run_dir / NETWORK, {"network": network}, {})
     plan.store(run_dir)
     store_setup(run_dir, chosen, 1)
     return Coordinator(plan, run_dir, ThreadFleet(sites))
