@@ -7,7 +7,6 @@ import pytest
 
 from atoll.data.parties import write_parties
 from atoll.deploy.families import family
-from atoll.deploy.flower_engine import kit_facts
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import federation, site_names
 from atoll.experiment.result import store_setup
@@ -86,4 +85,6 @@ def admitted(stage):
 def port_of(stage):
     if stage.name == "nvflare":
         return stage.engine._port()
+    from atoll.deploy.flower_engine import kit_facts
+
     return int(kit_facts(stage.engine.kits / "server")["port"])

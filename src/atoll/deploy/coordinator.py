@@ -237,7 +237,7 @@ class Coordinator:
                 return
             except BelowQuorum:
                 self.fed.attempt = self._next_attempt()
-                self._tell("waiting", self.fed._state())
+                self._tell("waiting", self.fed.shortage())
                 if (self.run_dir / HANDOVER).exists():
                     return
                 if time.monotonic() > until:
@@ -274,8 +274,8 @@ class Coordinator:
 
     def _below_quorum(self) -> None:
         raise AtollError(
-            f"{self.fed._state()}; waited {self.plan.terms.patience:g} s and stopped. The model is "
-            f"that of round {self.done}; start the sites and continue with: atoll resume "
+            f"{self.fed.shortage()}; waited in vain and stopped. The model is that of round "
+            f"{self.done}; start the sites and continue with: atoll resume "
             f"{self.run_dir}"
         )
 

@@ -12,18 +12,16 @@ from pathlib import Path
 
 from atoll.data.parties import load_party
 from atoll.deploy.families import MARK, end_families
+from atoll.deploy.plan import require_engine
 from atoll.deploy.settings import site_environment
-from atoll.errors import AtollError, unknown
+from atoll.errors import AtollError
 from atoll.experiment.checkpoint import write_json
 
-_ENGINES = ("nvflare", "flower")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 
 
 def make_kits(out: Path, engine: str, server: str, sites: Sequence[str]) -> None:
     """A folder for the server, one for the operator, and one for each site."""
-    if engine not in _ENGINES:
-        raise unknown("engine", engine, _ENGINES)
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
         raise AtollError(f"'{server}' is no address; write --server as HOST:PORT.")
@@ -32,6 +30,7 @@ def make_kits(out: Path, engine: str, server: str, sites: Sequence[str]) -> None
             raise AtollError(
                 f"'{site}' can't be a site's name; use letters, digits, '-' and '_', at most 60."
             )
+    require_engine(engine)
     if engine == "nvflare":
         from atoll.deploy.nvflare_kits import make_kits as make
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -65,6 +66,14 @@ class Plan:
 
     def store(self, run_dir: Path) -> None:
         write_toml(run_dir / FILE, self.table())
+
+
+def require_engine(engine: str) -> None:
+    """Refuse an engine that is unknown or not installed."""
+    if engine not in get_args(Engine):
+        raise unknown("engine", engine, get_args(Engine))
+    if find_spec({"nvflare": "nvflare", "flower": "flwr"}[engine]) is None:
+        raise AtollError(f"{engine} is not installed; get it with: pip install 'atoll[{engine}]'")
 
 
 def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms: Terms) -> Plan:

@@ -66,13 +66,14 @@ class Remote(Federation):
             if len(self.present) >= self.quorum or stopped():
                 return
             if not told:
-                log.warning("%s; waiting for up to %.0f s.", self._state(), patience)
+                log.warning("%s; waiting for up to %.0f s.", self.shortage(), patience)
                 told = True
             if time.monotonic() > until:
-                raise BelowQuorum(self._state())
+                raise BelowQuorum(self.shortage())
             time.sleep(_BETWEEN_LOOKS)
 
-    def _state(self) -> str:
+    def shortage(self) -> str:
+        """Who is missing, in words."""
         missing = "; ".join(f"{site}: {why}" for site, why in self.missing.items())
         return (
             f"{len(self.present)} of {len(self.sites)} sites take part, fewer than the quorum of "
@@ -110,7 +111,7 @@ class Remote(Federation):
             else:
                 usable[site] = batch
         if len(usable) < min(self.quorum, len(to)):
-            raise BelowQuorum(self._state())
+            raise BelowQuorum(self.shortage())
         # In the order of ``to``, so that sums do not depend on the order of arrival.
         yield from (usable[self.sites[c]] for c in to if self.sites[c] in usable)
 

@@ -18,7 +18,7 @@ import torch
 from atoll.data.parties import party_folders
 from atoll.deploy.coordinator import HANDOVER, NETWORK
 from atoll.deploy.operator import Operator
-from atoll.deploy.plan import Plan, Terms, new_plan, read_plan
+from atoll.deploy.plan import Plan, Terms, new_plan, read_plan, require_engine
 from atoll.deploy.processes import Household, Process
 from atoll.deploy.settings import SLOW
 from atoll.deploy.supervisor import Supervisor, read_status
@@ -118,6 +118,7 @@ def up(
     network: Path | None = None,
 ) -> Result:
     """Run an experiment with a real server and a real node a site, and end them all."""
+    require_engine(engine)
     sites = site_names(party_folders(folder))
     plan = new_plan(engine, tuple(sites), experiment, terms)
     run_dir = new_run_dir(experiment, out).resolve()
@@ -134,6 +135,7 @@ def resume_up(run_dir: Path, progress: Progress | None = None) -> Result:
     """Start the federation of an interrupted run again and continue it."""
     run_dir = run_dir.resolve()
     plan = read_plan(run_dir)
+    require_engine(plan.engine)
     if is_complete(run_dir):
         return load_result(run_dir, plan.experiment)
     file = run_dir / _FEDERATION / "folder.json"
