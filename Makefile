@@ -1,5 +1,7 @@
 # make demo    set everything up and train on built-in data
 # make test    set everything up and run every check
+# make faults  kill sites and servers of real federations, for some twenty minutes
+# make deployed  every method on a real engine, beside the simulation
 # make setup   the virtual environment alone
 
 PYTHON ?= python3.11
@@ -8,7 +10,7 @@ BIN := $(VENV)/bin
 # Spinning OpenMP threads slow a shared machine a hundredfold.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test check clean
+.PHONY: setup demo test check faults deployed clean
 
 setup: $(VENV)/.installed
 
@@ -23,6 +25,13 @@ demo: setup
 
 test: check
 	$(BIN)/python -m pytest
+
+faults: setup
+	$(BIN)/python benchmarks/faults.py
+
+deployed: setup
+	$(BIN)/python benchmarks/deployed.py --engine nvflare
+	$(BIN)/python benchmarks/deployed.py --engine flower --rounds 1
 
 check: setup
 	$(BIN)/ruff check .

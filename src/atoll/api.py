@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 from atoll.data.base import Dataset
 from atoll.data.split import Split
-from atoll.experiment.config import Experiment, Table, merged, read_table, resolve, setting
+from atoll.experiment.config import (
+    Experiment,
+    Table,
+    data_table,
+    merged,
+    read_table,
+    resolve,
+    setting,
+)
 from atoll.experiment.result import Result
 from atoll.experiment.runner import Progress, run_experiment
 from atoll.experiment.runner import resume as _resume
@@ -58,6 +66,8 @@ def run(
         "optimizer": optimizer,
     }
     flags: Table = {s: {"name": name} for s, name in names.items() if isinstance(name, str)}
+    if isinstance(data, str):
+        flags = merged(data_table(data), {s: v for s, v in flags.items() if s != "data"})
     numbers = {"rounds": rounds, "seed": seed, "chunk": chunk}
     flags["run"] = {key: value for key, value in numbers.items() if value is not None}
     chosen: list[Table] = [{}]

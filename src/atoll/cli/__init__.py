@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from atoll.cli import data, experiments
+from atoll.cli import data, deploy, experiments
 from atoll.errors import AtollError, Interrupted
 
 app = typer.Typer(
@@ -29,6 +29,12 @@ for command in (
     data.describe,
     data.split,
     data.fetch,
+    deploy.up,
+    deploy.keys,
+    deploy.server,
+    deploy.client,
+    deploy.submit,
+    deploy.status,
 ):
     app.command(command.__name__.rstrip("_"))(command)
 
@@ -36,6 +42,8 @@ for command in (
 def main() -> None:
     """Entry point: errors a user can mend are one sentence and exit code 2."""
     logging.basicConfig(stream=sys.stderr, format="atoll: %(message)s", level=logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(lambda record: record.name.startswith("atoll"))  # engines are talkative
     try:
         app()
     except Interrupted as stop:

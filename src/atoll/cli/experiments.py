@@ -68,11 +68,17 @@ def resume(
     as_json: AsJson = False,
 ) -> None:
     """Continue an interrupted run to the result it would have had."""
+    from atoll.deploy.plan import is_deployed
     from atoll.experiment.runner import read_experiment
     from atoll.experiment.runner import resume as resume_run
 
     with _progress(read_experiment(run_dir)) as advance:
-        result = resume_run(run_dir, advance)
+        if is_deployed(run_dir):
+            from atoll.deploy.up import resume_up
+
+            result = resume_up(run_dir, advance)
+        else:
+            result = resume_run(run_dir, advance)
     _show([result], as_json)
 
 

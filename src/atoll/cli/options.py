@@ -20,7 +20,10 @@ _OPTIONS: dict[str, Any] = {
         Path | None, typer.Argument(help="A TOML file with the settings; flags win over it.")
     ],
     "method": Annotated[str | None, typer.Option(help="See: atoll list methods.")],
-    "data": Annotated[str | None, typer.Option(help="See: atoll list datasets.")],
+    "data": Annotated[
+        str | None,
+        typer.Option(help="See: atoll list datasets; or a folder with one folder a party."),
+    ],
     "partition": Annotated[
         str | None, typer.Option(help="How the graph is cut. See: atoll list partitions.")
     ],
@@ -44,7 +47,6 @@ _OPTIONS: dict[str, Any] = {
 # Where an option lands in a config: a section and a key.
 _FIELDS = {
     "method": ("method", "name"),
-    "data": ("data", "name"),
     "partition": ("partition", "name"),
     "task": ("task", "name"),
     "model": ("model", "name"),
@@ -85,9 +87,11 @@ def with_options(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Call
 
 def experiment(choices: dict[str, Any]) -> Experiment:
     """The experiment that a recipe, flags and settings describe; the later of them win."""
-    from atoll.experiment.config import merged, read_table, resolve, setting
+    from atoll.experiment.config import data_table, merged, read_table, resolve, setting
 
     given: list[dict[str, dict[str, Any]]] = []
+    if choices.get("data") is not None:
+        given.append(data_table(choices["data"]))
     owner = choices.get("owner")
     if owner is not None:
         given.append({"data": {"owner": owner}, "partition": {"name": "natural"}})

@@ -187,4 +187,4 @@ def _written_features(nodes: Table, written: Written) -> Features:
 
 
 def _flat(lists: polars.Series) -> np.ndarray:
-    return lists.explode(empty_as_null=False).to_numpy()
+    return lists.explode(empty_as_null=False).to_numpy(writable=True)

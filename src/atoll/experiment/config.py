@@ -91,6 +91,17 @@ def setting(text: str) -> tuple[str, str, Any]:
         return section, key, value.strip()
 
 
+def data_table(choice: str) -> Table:
+    """A dataset by name, or a folder of parties, each with its own nodes and split."""
+    if "/" not in choice and (choice in set(datasets) or not Path(choice).is_dir()):
+        return {"data": {"name": choice}}
+    return {
+        "data": {"name": "parties", "folder": choice},
+        "partition": {"name": "natural"},
+        "split": {"kind": "public"},
+    }
+
+
 def merged(*tables: Mapping[str, Mapping[str, Any]]) -> Table:
     """Sections laid over each other; later ones win. A new name drops the old one's options."""
     result: Table = {}

@@ -6,10 +6,11 @@ import json
 import platform
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
@@ -27,10 +28,8 @@ from atoll.experiment.checkpoint import (
 )
 from atoll.experiment.config import Experiment, describe
 from atoll.experiment.history import History
-from atoll.federation.inprocess import InProcess
 from atoll.federation.ledger import Ledger
 from atoll.federation.protocol import Replies
-from atoll.graph import Graph
 from atoll.tree import Tree, kind
 
 _FACTS = (
@@ -44,6 +43,13 @@ _FACTS = (
     "rejected_replies",
 )
 _VERSIONED = ("torch", "numpy", "scipy", "pymetis", "safetensors", "polars")
+
+
+class Size(NamedTuple):
+    """How large a client's graph is."""
+
+    nodes: int
+    train: int
 
 
 @dataclass(frozen=True)
@@ -178,13 +184,17 @@ def store_result(
     run_dir: Path,
     experiment: Experiment,
     history: History,
-    fed: InProcess,
     state: Tree,
-    parties: list[Graph],
+    clients: Tree,
+    sizes: Sequence[Size],
+    rejected: int,
     concluded: Replies | None,
 ) -> Result:
-    """Write the final parameters and the summary, which marks the run as complete."""
-    models = {name: leaf for name, leaf in fed.host.state.items() if kind(name) == "model"}
+    """Write the final parameters and the summary, which marks the run as complete.
+
+    ``clients`` are the clients' states as far as they are here: in a deployment they are not.
+    """
+    models = {name: leaf for name, leaf in clients.items() if kind(name) == "model"}
     parameters = joined(state, models)
     write_tree(run_dir / "parameters.safetensors", parameters, {"round": experiment.run.rounds})
     best = history.best()
@@ -192,15 +202,15 @@ def store_result(
     traffic = {way: sum(row[way] for row in history.rounds) for way in ("bytes_up", "bytes_down")}
     result = Result(
         experiment=experiment,
-        clients=len(parties),
+        clients=len(sizes),
         best_round=best.round,
         per_client=[
             {
                 "client": row["client"],
                 **{f"{s}_{history.metric}": row[f"{s}_{history.metric}"] for s in ("test", "val")},
                 **last.get(row["client"], {}),
-                "nodes": parties[row["client"]].nodes,
-                "train_nodes": int(parties[row["client"]].train.sum()),
+                "nodes": sizes[row["client"]].nodes,
+                "train_nodes": sizes[row["client"]].train,
             }
             for row in best.scores.iter_rows(named=True)
         ],
@@ -214,7 +224,7 @@ def store_result(
         },
         seconds_per_round=statistics.median(row["seconds"] for row in history.rounds),
         **traffic,
-        rejected_replies=len(fed.rejections),
+        rejected_replies=rejected,
         run_dir=run_dir,
         history=history.table(),
         parameters=parameters,

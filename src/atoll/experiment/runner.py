@@ -24,6 +24,7 @@ from atoll.experiment.history import History
 from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.result import (
     Result,
+    Size,
     is_complete,
     load_result,
     new_run_dir,
@@ -188,9 +189,10 @@ class _Loop:
             self.run_dir,
             self.experiment,
             self.history,
-            self.fed,
             self.state,
-            self.parties.graphs,
+            self.fed.host.state,
+            [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs],
+            len(self.fed.rejections),
             concluded,
         )
 

@@ -1,0 +1,174 @@
+"""Commands that deploy: up, keys, server, client, submit, status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atoll.cli.experiments import _progress, _show
+from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, with_options
+
+Choices = dict[str, Any]
+_RUN_OPTIONS = tuple(n for n in ALL_OPTIONS if n not in ("data", "partition", "owner", "clients"))
+Engine = Annotated[str, typer.Option(help="nvflare or flower.")]
+Deadline = Annotated[float, typer.Option(help="Seconds a site has for one request.")]
+Quorum = Annotated[int, typer.Option(help="Sites that a round needs; 0: more than half.")]
+Patience = Annotated[float, typer.Option(help="Seconds to wait for a quorum before stopping.")]
+Anchors = Annotated[
+    str,
+    typer.Option(help="psi: matched privately; hash: salted hashes, which a dictionary undoes."),
+]
+Network = Annotated[
+    Path | None,
+    typer.Option(help="CSV of linked sites, for methods whose server knows the network."),
+]
+
+
+@with_options(_RUN_OPTIONS)
+def up(
+    choices: Choices,
+    sites: Annotated[Path, typer.Option(help="Folder of the sites' folders, from: atoll split.")],
+    engine: Engine = "nvflare",
+    deadline: Deadline = 600.0,
+    quorum: Quorum = 0,
+    patience: Patience = 600.0,
+    anchors: Anchors = "psi",
+    network: Network = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a real federation on this machine: a server and one node a site, on loopback, secured.
+
+    Gives the result of atoll run on the same folders. Everything is ended and cleaned up
+    afterwards, also on Ctrl-C; continue an interrupted run with: atoll resume.
+    """
+    from atoll.deploy.plan import Terms
+    from atoll.deploy.up import up as bring_up
+    from atoll.experiment.config import build
+
+    values = {"deadline": deadline, "quorum": quorum, "patience": patience, "anchors": anchors}
+    terms = build(Terms, "terms", values)
+    chosen = experiment(choices | {"data": f"{sites}/"})
+    with _progress(chosen) as advance:
+        result = bring_up(str(sites), chosen, engine, terms, out, advance, network)
+    _show([result], as_json)
+
+
+def keys(
+    sites: Annotated[str, typer.Option(help="The sites' names, separated by commas.")],
+    server: Annotated[str, typer.Option(help="HOST:PORT that the sites will dial.")],
+    out: Annotated[Path, typer.Option(help="Gets a folder for each side.")] = Path("kits"),
+    engine: Engine = "nvflare",
+) -> None:
+    """Make what each side needs: certificates and keys, one folder a site.
+
+    Give each site its own folder over a safe way, the server 'server' and 'operator', and keep
+    'authority' offline. Call it again with further sites to add them.
+    """
+    from atoll.deploy.kits import make_kits
+
+    names = [name.strip() for name in sites.split(",") if name.strip()]
+    make_kits(out, engine, server, names)
+    print(f"made kits for {len(names)} sites in {out}")
+
+
+def server(
+    kits: Annotated[Path, typer.Option(help="Folder with 'server' and 'operator'.")] = Path("kits"),
+    runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on (Flower; default: all).")
+    ] = None,
+) -> None:
+    """Serve a federation: listens for sites, and sees submitted runs through.
+
+    Runs until it is told to end. A run that was interrupted is continued at the next start.
+    """
+    from atoll.deploy.kits import engine_of
+    from atoll.deploy.service import serve
+
+    serve(kits, engine_of(kits / "server"), runs, host)
+
+
+def client(
+    data: Annotated[Path, typer.Option(help="This site's folder of data.")],
+    kit: Annotated[Path, typer.Option(help="This site's folder from: atoll keys.")],
+    state: Annotated[
+        Path | None, typer.Option(help="Durable folder for private state (default: in the kit).")
+    ] = None,
+) -> None:
+    """Take part with this site's data. Dials out only; nothing listens to the network here."""
+    from atoll.deploy.kits import run_client
+
+    raise typer.Exit(run_client(data, kit, state or kit / "state"))
+
+
+@with_options(_RUN_OPTIONS)
+def submit(
+    choices: Choices,
+    runs: Annotated[Path, typer.Option(help="The server's folder of runs.")] = Path("runs"),
+    kits: Annotated[Path, typer.Option(help="Folder with the server's kit.")] = Path("kits"),
+    deadline: Deadline = 600.0,
+    quorum: Quorum = 0,
+    patience: Patience = 600.0,
+    anchors: Anchors = "psi",
+    network: Network = None,
+    again: Annotated[
+        str | None, typer.Option("--resume", help="Continue this run that has stopped.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the end and show the result.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Hand an experiment to the server of this machine; show how it goes, and its result."""
+    from atoll.deploy.plan import Terms, read_plan
+    from atoll.deploy.submission import follow, hand_in, hand_in_again
+    from atoll.experiment.config import build
+
+    if again is not None:
+        run_dir = hand_in_again(runs, again)
+    else:
+        values = {"deadline": deadline, "quorum": quorum, "patience": patience, "anchors": anchors}
+        chosen = experiment(choices | {"data": "sites/"})
+        run_dir = hand_in(runs, kits, chosen, build(Terms, "terms", values), network)
+    if not wait:
+        print(run_dir)
+        return
+    with _progress(read_plan(run_dir).experiment) as advance:
+        result = follow(run_dir, advance)
+    _show([result], as_json)
+
+
+def status(
+    runs: Annotated[Path, typer.Option(help="The server's folder of runs.")] = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """What the runs of this machine's server are doing, and which sites are missing."""
+    import json
+
+    from rich.table import Table
+
+    from atoll.deploy.service import statuses
+    from atoll.errors import AtollError
+    from atoll.report.tables import console
+
+    if not runs.is_dir():
+        raise AtollError(f"there is no folder '{runs}'; name the server's with --runs.")
+    found = statuses(runs)
+    if as_json:
+        print(json.dumps(found))
+        return
+    table = Table("run", "state", "round", "sites", "missing", box=None, padding=(0, 2, 0, 0))
+    for entry in found:
+        table.add_row(
+            entry["run"],
+            entry["state"],
+            f"{entry['round']}/{entry['rounds']}",
+            str(len(entry.get("present", []))),
+            "; ".join(f"{site}: {why}" for site, why in entry.get("missing", {}).items()),
+        )
+        if entry.get("message"):
+            table.add_row("", entry["message"])
+    console().print(table)

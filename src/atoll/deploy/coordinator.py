@@ -1,0 +1,335 @@
+"""The run loop of a deployment: as a simulation's, with sites that may fail at any moment."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import torch
+from scipy import sparse
+
+from atoll.deploy.anchors import matched_anchors
+from atoll.deploy.fleet import Fleet
+from atoll.deploy.messages import Answer, Request
+from atoll.deploy.plan import Plan
+from atoll.deploy.remote import BelowQuorum, Remote
+from atoll.errors import AtollError, NoReplies
+from atoll.experiment.checkpoint import (
+    load_checkpoint,
+    read_parquet,
+    read_tree,
+    save_checkpoint,
+    write_json,
+    write_tree,
+)
+from atoll.experiment.config import describe
+from atoll.experiment.history import History
+from atoll.experiment.result import (
+    Result,
+    Size,
+    is_complete,
+    load_result,
+    store_result,
+    store_tables,
+)
+from atoll.federation.protocol import Replies
+from atoll.methods.base import Info
+from atoll.tree import Ragged, Tree
+
+log = logging.getLogger("atoll")
+STATUS, HANDOVER, NETWORK = "status.json", "handover", "network.safetensors"
+_SECONDS_TO_COME_UP = 60.0
+_SITES, _ANCHORS = "sites.json", "anchors.safetensors"
+
+
+class Stopped(AtollError):
+    """The engine or the operator ended the job; the run can be resumed."""
+
+
+@dataclass
+class Coordinator:
+    """Runs a plan over a fleet, from its first round or from its last complete one.
+
+    Everything it must remember lies in the run directory before the next round begins, so that it
+    can be killed at any moment.
+    """
+
+    plan: Plan
+    run_dir: Path
+    fleet: Fleet
+    stopped: Callable[[], bool] = lambda: False
+    done: int = 0
+    state: Tree = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        experiment, terms = self.plan.experiment, self.plan.terms
+        self.method = experiment.method
+        self.history = History(self.method.task.metric)
+        self.fed = Remote(
+            self.fleet,
+            self.plan.sites,
+            experiment.run.seed,
+            self.plan.run,
+            deadline=terms.deadline,
+            quorum=self.plan.quorum,
+            attempt=self._next_attempt(),
+        )
+
+    def run(self) -> Result | None:
+        """The result, or None if the run is handed over to a new job."""
+        if is_complete(self.run_dir):
+            return load_result(self.run_dir, self.plan.experiment)
+        torch.set_num_threads(self.plan.experiment.run.threads or torch.get_num_threads())
+        try:
+            return self._run()
+        except AtollError as problem:
+            self._tell("stopped", str(problem))
+            raise
+        except Exception as problem:
+            self._tell("failed", type(problem).__name__)
+            raise
+
+    def _run(self) -> Result | None:
+        self._tell("starting")
+        self._assemble()
+        sizes = self._begin()
+        self._restore()
+        while self.done < self.plan.experiment.run.rounds:
+            if self.stopped():
+                raise Stopped(f"the job was ended after round {self.done}.")
+            if (self.run_dir / HANDOVER).exists():
+                self._tell("handover")
+                return None
+            self._round(self.done + 1)
+        concluded = self._conclude()
+        self._finish()
+        result = store_result(
+            self.run_dir,
+            self.plan.experiment,
+            self.history,
+            self.state,
+            {},
+            sizes,
+            len(self.fed.rejections),
+            concluded,
+        )
+        self._tell("complete")
+        return result
+
+    def _assemble(self) -> None:
+        """Wait for the sites of this job to be up; then a quorum must do."""
+        everybody = self.fleet.within_reach(self.plan.sites)
+        until = time.monotonic() + min(self.plan.terms.patience, _SECONDS_TO_COME_UP)
+        found = self.fleet.present(everybody)
+        while found != everybody and time.monotonic() < until and not self.stopped():
+            time.sleep(1.0)
+            found = self.fleet.present(everybody)
+        for site in sorted(set(self.plan.sites) - found):
+            self.fed.miss(site, "it did not come at the start")
+        if len(found) < self.plan.quorum:
+            self._below_quorum()
+
+    def _begin(self) -> list[Size]:
+        """Learn the sites' sizes, match anchors, and tell everybody what the run is."""
+        known: dict[str, Any] = self._facts(_SITES)
+        for site, answer in self._ask_present("hello").items():
+            known[site] = dict(answer.facts)
+        self._refuse_unlike(known)
+        write_json(self.run_dir / _SITES, known)
+        anchors = self._anchors() if self.method.needs_anchors else ()
+        self._introduce(self.fed.present)
+        first = known[next(iter(known))]
+        info = Info(
+            len(self.plan.sites),
+            int(first["features"]),
+            int(first["classes"]),
+            getattr(torch, self.plan.experiment.run.dtype),
+            anchors,
+            self._network() if self.method.needs_network else None,
+        )
+        self.state = self.method.start(info, self.plan.experiment.run.seed)
+        blank = {"nodes": 0, "train": 0}
+        told = [known.get(site, blank) for site in self.plan.sites]
+        return [Size(int(facts["nodes"]), int(facts["train"])) for facts in told]
+
+    def _ask_present(self, ask: str, **facts: Any) -> dict[str, Answer]:
+        requests = {
+            site: Request(ask, self.plan.run, self.fed.attempt, facts) for site in self.fed.present
+        }
+        answers = self.fed.ask_sites(ask, requests)
+        if len(self.fed.present) < self.plan.quorum:
+            self._below_quorum()
+        return answers
+
+    def _introduce(self, sites: tuple[str, ...]) -> None:
+        """Tell sites what the run is; also those that come back, who may have forgotten."""
+        table = describe(self.plan.experiment)
+        # What a site must not be told to do: where it finds its data is its own business.
+        told = {k: v for k, v in table.items() if k not in ("data", "split", "partition")}
+        requests = {
+            site: Request(
+                "begin",
+                self.plan.run,
+                self.fed.attempt,
+                {"experiment": told, "client": self.plan.sites.index(site)},
+            )
+            for site in sites
+        }
+        self.fed.ask_sites("begin", requests)
+
+    def _refuse_unlike(self, known: dict[str, Any]) -> None:
+        first = next(iter(known))
+        for site, facts in known.items():
+            for what in ("features", "classes", "names"):
+                if facts[what] != known[first][what]:
+                    named = "names of features or classes" if what == "names" else what
+                    raise AtollError(
+                        f"the sites '{first}' and '{site}' have different {named}; give all "
+                        f"sites the same."
+                    )
+
+    def _network(self) -> sparse.csr_array:
+        """The network among sites that the operator has laid down for the server."""
+        path = self.run_dir / NETWORK
+        if not path.is_file():
+            raise AtollError(
+                f"{self.method.registered_name} needs the network among the sites; give it as a "
+                f"file with --network."
+            )
+        tree, _ = read_tree(path)
+        matrix = tree["network"]
+        assert isinstance(matrix, torch.Tensor)
+        return sparse.csr_array(matrix.numpy())
+
+    def _anchors(self) -> tuple[np.ndarray, ...]:
+        """Each site's anchors as numbers; matched once a run, then read from its directory."""
+        path = self.run_dir / _ANCHORS
+        if not path.is_file():
+            numbers = matched_anchors(self.fed, self.plan.terms.anchors)
+            values = torch.from_numpy(np.concatenate(numbers))
+            sizes = tuple(len(n) for n in numbers)
+            write_tree(path, {"anchors": Ragged(values, sizes)}, {})
+        anchors = read_tree(path)[0]["anchors"]
+        assert isinstance(anchors, Ragged)
+        return tuple(block.numpy() for block in anchors.blocks())
+
+    def _round(self, r: int) -> None:
+        """One round; begun anew, from the same states, while too few sites see it through."""
+        until = time.monotonic() + self.plan.terms.patience
+        while True:
+            was_missing = set(self.fed.missing)
+            try:
+                self.fed.gather(max(until - time.monotonic(), 0.1), self.stopped)
+                back = was_missing - set(self.fed.missing)
+                if back:
+                    self._introduce(tuple(back))
+                if self.stopped():
+                    raise Stopped(f"the job was ended after round {self.done}.")
+                self._tell("running")
+                self._complete_round(r)
+                return
+            except BelowQuorum:
+                self.fed.attempt = self._next_attempt()
+                self._tell("waiting", self.fed.shortage())
+                if (self.run_dir / HANDOVER).exists():
+                    return
+                if time.monotonic() > until:
+                    self._below_quorum()
+
+    def _complete_round(self, r: int) -> None:
+        started = time.perf_counter()
+        entries = len(self.fed.ledger.entries)
+        self.fed.begin(r)
+        state = self.state
+        try:
+            state = self.method.round(self.fed, state, r)
+        except NoReplies as problem:
+            log.warning("round %d changes nothing: %s", r, problem)
+        replies = self.method.measure(self.fed, state)
+        seconds = time.perf_counter() - started
+        up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
+        self.state, self.done = state, r
+        self.val = self.history.add(r, replies, seconds, up, down)
+        self._save()
+        self._tell("running")
+
+    def _conclude(self) -> Replies | None:
+        try:
+            return self.method.conclude(self.fed, self.state)
+        except (BelowQuorum, NoReplies) as problem:
+            log.warning("the run ends without its concluding figures: %s", problem)
+            return None
+
+    def _finish(self) -> None:
+        """Every site keeps its own model; one that fails has its state all the same."""
+        requests = {s: Request("finish", self.plan.run, self.fed.attempt) for s in self.fed.present}
+        self.fed.ask_sites("finish", requests)
+
+    def _below_quorum(self) -> None:
+        raise AtollError(
+            f"{self.fed.shortage()}; waited in vain and stopped. The model is that of round "
+            f"{self.done}; start the sites and continue with: atoll resume "
+            f"{self.run_dir}"
+        )
+
+    def _save(self) -> None:
+        table = self.fed.ledger.table()
+        store_tables(self.run_dir, self.history, self.fed.ledger)
+        # What is written once need not be made anew every round.
+        self.fed.ledger.before, self.fed.ledger.entries = table, []
+        self.history.scores = [self.history.table()]
+        save_checkpoint(self.run_dir, self.done, self.state, {})
+
+    def _restore(self) -> None:
+        checkpoint = load_checkpoint(self.run_dir)
+        if checkpoint is None:
+            return
+        self.done, self.state, _ = checkpoint
+        until = polars.col("round") <= self.done
+        self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
+        self.history.rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until).to_dicts()
+        self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
+        if len(self.history.rounds) != self.done:
+            raise AtollError(
+                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before "
+                f"its checkpoint; start the run anew."
+            )
+
+    def _next_attempt(self) -> int:
+        """Attempts are counted over restarts: no reply of an earlier one can be taken for ours."""
+        number = int(self._facts("attempt.json").get("attempt", 0)) + 1
+        write_json(self.run_dir / "attempt.json", {"attempt": number})
+        return number
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        path = self.run_dir / name
+        return json.loads(path.read_text()) if path.is_file() else {}
+
+    def _tell(self, state: str, message: str = "") -> None:
+        """What an operator sees."""
+        write_json(
+            self.run_dir / STATUS,
+            {
+                "run": self.plan.run,
+                "state": state,
+                "message": message,
+                "round": self.done,
+                "rounds": self.plan.experiment.run.rounds,
+                "validation": _finite(getattr(self, "val", None)),
+                "attempt": self.fed.attempt,
+                "present": list(self.fed.present),
+                "missing": dict(self.fed.missing),
+                "time": time.time(),
+            },
+        )
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or value != value else value

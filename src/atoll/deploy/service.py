@@ -1,0 +1,126 @@
+"""A server with sites elsewhere: it serves its engine, and sees runs through on its own.
+
+Runs arrive as files in the ``runs`` folder, put there by the operator's ``atoll submit`` on the
+server's machine. One that is not complete when the server starts is continued: so a server that its
+machine restarts needs nobody's help.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from atoll.deploy.operator import Operator
+from atoll.deploy.plan import is_deployed, read_plan
+from atoll.deploy.processes import Household, Process
+from atoll.deploy.supervisor import Supervisor, read_status
+from atoll.errors import AtollError
+from atoll.experiment.result import is_complete
+
+log = logging.getLogger("atoll")
+_BETWEEN_LOOKS = 2.0
+
+
+class Ended(Exception):
+    """The service was asked to end."""
+
+
+def serve(kits: Path, engine: str, runs: Path, host: str | None = None) -> None:
+    """Run the server until told to end; runs one after the other."""
+    runs.mkdir(parents=True, exist_ok=True)
+    before = {n: signal.signal(n, _end) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with Household() as household:
+            server = household.add(_start(kits, engine, runs, host))
+            operator = _operator(kits, engine, server)
+            try:
+                _work(operator, server, runs)
+            finally:
+                operator.close()
+    except Ended:
+        log.warning("the server has ended.")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _work(operator: Operator, server: Process, runs: Path) -> None:
+    given_up: set[Path] = set()
+    while True:
+        _check(server)
+        for run_dir in waiting_runs(runs):
+            if run_dir in given_up and not (run_dir / AGAIN).exists():
+                continue
+            (run_dir / AGAIN).unlink(missing_ok=True)
+            plan = read_plan(run_dir)
+            log.warning("run %s: begins or continues.", plan.run)
+            try:
+                Supervisor(operator, plan, run_dir, check=lambda: _check(server)).run()
+                log.warning("run %s: complete.", plan.run)
+            except AtollError as problem:
+                _check(server)
+                log.warning("run %s: %s", plan.run, problem)
+                given_up.add(run_dir)
+        time.sleep(_BETWEEN_LOOKS)
+
+
+AGAIN = "resume"
+
+
+def waiting_runs(runs: Path) -> list[Path]:
+    """Runs that are not complete, the oldest first."""
+    found = [p for p in runs.iterdir() if is_deployed(p) and not is_complete(p)]
+    return sorted(found, key=lambda p: p.stat().st_mtime)
+
+
+def statuses(runs: Path) -> list[dict[str, Any]]:
+    """What every run last said, for an operator."""
+    found = []
+    for run_dir in sorted(p for p in runs.iterdir() if is_deployed(p)):
+        status = read_status(run_dir) or {"state": "waiting", "round": 0, "rounds": 0}
+        found.append({"run": run_dir.name, **status})
+    return found
+
+
+def _start(kits: Path, engine: str, runs: Path, host: str | None) -> Process:
+    log_file = runs / "server.log"
+    if engine == "nvflare":
+        from atoll.deploy.nvflare_engine import start_server as start_flare
+
+        return start_flare(kits / "server", runs, log_file)
+    from atoll.deploy.flower_engine import start_server as start_superlink
+
+    return start_superlink(kits / "server", runs, log_file, host or "0.0.0.0")
+
+
+def _operator(kits: Path, engine: str, server: Process) -> Operator:
+    """The server's own operator, as soon as the server answers."""
+    until = time.monotonic() + 120.0
+    while True:
+        _check(server)
+        try:
+            if engine == "nvflare":
+                from atoll.deploy.nvflare_engine import FlareOperator
+
+                return FlareOperator(kits / "operator")
+            from atoll.deploy.flower_engine import FlowerOperator
+
+            superlink = FlowerOperator(kits / "operator")
+            superlink.register()
+            return superlink
+        except AtollError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1.0)
+
+
+def _check(server: Process) -> None:
+    if not server.alive:
+        raise AtollError(f"the engine's server died ({server.last_words()}); see {server.log}")
+
+
+def _end(*_: object) -> None:
+    raise Ended

@@ -1,0 +1,65 @@
+"""Handing a run to the server of this machine, and following it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from atoll.deploy.coordinator import NETWORK, STATUS
+from atoll.deploy.kits import engine_of, sites_of
+from atoll.deploy.network import read_network
+from atoll.deploy.plan import Terms, is_deployed, new_plan, read_plan
+from atoll.deploy.service import AGAIN
+from atoll.deploy.supervisor import read_status
+from atoll.errors import AtollError
+from atoll.experiment.checkpoint import write_json, write_tree
+from atoll.experiment.config import Experiment
+from atoll.experiment.result import Result, is_complete, load_result, store_setup
+from atoll.experiment.runner import Progress
+
+_BETWEEN_LOOKS = 0.5
+
+
+def hand_in(
+    runs: Path, kits: Path, experiment: Experiment, terms: Terms, network: Path | None
+) -> Path:
+    """Lay a run down where the server finds it."""
+    plan = new_plan(engine_of(kits / "server"), sites_of(kits), experiment, terms)
+    if experiment.method.needs_network and network is None:
+        raise AtollError(
+            f"{experiment.method.registered_name} needs the network among the sites; give it as a "
+            f"file with --network."
+        )
+    run_dir = runs / plan.run
+    run_dir.mkdir(parents=True)
+    store_setup(run_dir, experiment, experiment.run.threads)
+    if network is not None:
+        write_tree(run_dir / NETWORK, {"network": read_network(network, plan.sites)}, {})
+    plan.store(run_dir)
+    return run_dir
+
+
+def hand_in_again(runs: Path, run: str) -> Path:
+    """Have the server take up a run that has stopped."""
+    run_dir = runs / run
+    if not is_deployed(run_dir):
+        raise AtollError(f"there is no run '{run}' in '{runs}'; see: atoll status")
+    write_json(run_dir / STATUS, read_status(run_dir) | {"state": "waiting", "message": ""})
+    (run_dir / AGAIN).touch()
+    return run_dir
+
+
+def follow(run_dir: Path, progress: Progress) -> Result:
+    """Until the run is complete or has stopped. Ctrl-C ends the watching, not the run."""
+    shown = 0
+    while True:
+        status = read_status(run_dir)
+        if int(status.get("round", 0)) > shown:
+            shown = int(status["round"])
+            value = status.get("validation")
+            progress(shown, float("nan") if value is None else float(value))
+        if is_complete(run_dir):
+            return load_result(run_dir, read_plan(run_dir).experiment)
+        if status.get("state") in ("stopped", "failed"):
+            raise AtollError(str(status.get("message") or "the run failed; see the server's log."))
+        time.sleep(_BETWEEN_LOOKS)

@@ -1,0 +1,136 @@
+"""Sees a run through: one job after the other, until it is complete or has to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from atoll.deploy.coordinator import HANDOVER, STATUS
+from atoll.deploy.operator import Operator, OutOfTouch
+from atoll.deploy.plan import Plan
+from atoll.errors import AtollError
+from atoll.experiment.runner import Progress
+
+_BETWEEN_LOOKS = 0.5
+_BETWEEN_ROLL_CALLS = 5.0
+_VAIN_JOBS = 3
+_TRIES = 5
+log = logging.getLogger("atoll")
+
+
+def read_status(run_dir: Path) -> dict[str, Any]:
+    """What the coordinator last said; empty before it said anything."""
+    try:
+        status = json.loads((run_dir / STATUS).read_text())
+    except (OSError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+@dataclass
+class Supervisor:
+    """Starts the jobs of a run and readmits sites that the engine alone would not.
+
+    ``check`` is called now and then and raises if something else has gone wrong.
+    """
+
+    operator: Operator
+    plan: Plan
+    run_dir: Path
+    progress: Progress | None = None
+    check: Callable[[], None] = lambda: None
+
+    def run(self) -> None:
+        """Until the run is complete. Raises the coordinator's own sentence if it stops."""
+        shown, vain = 0, 0
+        self._muster()
+        while True:
+            before = int(read_status(self.run_dir).get("round", 0))
+            job = self._start()
+            outcome = self._watch(job, shown)
+            status = read_status(self.run_dir)
+            shown = int(status.get("round", 0))
+            if outcome == "complete":
+                return
+            if outcome in ("stopped", "failed"):
+                raise AtollError(status["message"] or "the run failed; see the server's log.")
+            vain = 0 if shown > before else vain + 1
+            if vain >= _VAIN_JOBS:
+                raise AtollError(
+                    f"{vain} jobs in a row ended without completing a round; see the server's log "
+                    f"and continue with: atoll resume {self.run_dir}"
+                )
+
+    def _muster(self) -> None:
+        """Wait for the sites: for all of them at first, for a quorum where a run is continued."""
+        until = time.monotonic() + self.plan.terms.patience
+        begun = bool(read_status(self.run_dir))
+        while True:
+            self.check()
+            here = self._connected() & set(self.plan.sites)
+            enough = len(here) >= self.plan.quorum
+            late = time.monotonic() > until
+            if len(here) == len(self.plan.sites) or (enough and (late or begun)):
+                return
+            if late:
+                raise AtollError(
+                    f"{len(here)} of {len(self.plan.sites)} sites are connected, fewer than the "
+                    f"quorum of {self.plan.quorum}; start the sites and continue with: atoll "
+                    f"resume {self.run_dir}"
+                )
+            time.sleep(_BETWEEN_LOOKS)
+
+    def _connected(self) -> set[str]:
+        try:
+            return self.operator.connected()
+        except OutOfTouch:
+            return set()
+
+    def _start(self) -> str:
+        (self.run_dir / HANDOVER).unlink(missing_ok=True)
+        self._attempt = int(read_status(self.run_dir).get("attempt", 0))
+        for _ in range(_TRIES - 1):
+            try:
+                return self.operator.submit(self.plan)
+            except OutOfTouch as problem:
+                self.check()
+                log.warning("%s", problem)
+                time.sleep(_BETWEEN_ROLL_CALLS)
+        return self.operator.submit(self.plan)
+
+    def _watch(self, job: str, shown: int) -> str:
+        """How a job ends: complete, stopped, failed, handover, or lost."""
+        next_call = time.monotonic() + _BETWEEN_ROLL_CALLS
+        while True:
+            self.check()
+            status = read_status(self.run_dir)
+            # Before the new job has said anything, the file is still the last one's.
+            spoke = int(status.get("attempt", 0)) > self._attempt
+            if spoke and self.progress is not None and int(status["round"]) > shown:
+                shown = int(status["round"])
+                value = status.get("validation")
+                self.progress(shown, float("nan") if value is None else float(value))
+            if spoke and status["state"] in ("complete", "stopped", "failed"):
+                return str(status["state"])
+            if time.monotonic() > next_call:
+                try:
+                    ended = self.operator.state(job) == "ended"
+                    if not ended and spoke and status["missing"]:
+                        self._readmit(job, set(status["missing"]))
+                except OutOfTouch as problem:
+                    log.warning("%s", problem)
+                    ended = False
+                if ended and read_status(self.run_dir) == status:
+                    return "handover" if spoke and status["state"] == "handover" else "lost"
+                next_call = time.monotonic() + _BETWEEN_ROLL_CALLS
+            time.sleep(_BETWEEN_LOOKS)
+
+    def _readmit(self, job: str, missing: set[str]) -> None:
+        """Have the run go on in a new job if that brings sites back."""
+        if self.operator.outside(job, missing):
+            (self.run_dir / HANDOVER).touch()

@@ -1,0 +1,227 @@
+"""A deployment without an engine: the same numbers as a simulation, whatever fails."""
+
+import pickle
+import time
+
+import polars
+import pytest
+import torch
+
+from atoll.deploy.messages import Answer, decode_request
+from atoll.errors import AtollError
+from atoll.experiment.checkpoint import load_checkpoint, read_tree
+from atoll.experiment.runner import run_experiment
+from atoll.methods.base import methods
+from result_comparison import assert_same_result
+from small_federations import community_parties
+from thread_fleet import again, deployed, experiment
+
+DEPLOYABLE = [name for name in methods if not methods[name].pooled]
+
+
+def parties():
+    return community_parties((19, 25, 14))
+
+
+@pytest.mark.parametrize("name", DEPLOYABLE)
+def test_every_method_gives_the_numbers_of_a_simulation(name, tmp_path):
+    if methods[name].needs_anchors:
+        pytest.importorskip("private_set_intersection.python", reason="needs openmined.psi")
+    graphs = parties()
+    result = deployed(tmp_path, graphs, name).run()
+    simulated = run_experiment(experiment(tmp_path / "sites", name), tmp_path / "simulated")
+    assert_same_result(simulated, result)
+    assert (result.bytes_up, result.bytes_down) == (simulated.bytes_up, simulated.bytes_down)
+
+
+def is_step(message):
+    return decode_request(message).ask == "step"
+
+
+def final_bytes(coordinator):
+    return (coordinator.run_dir / "parameters.safetensors").read_bytes()
+
+
+class Killed(BaseException):
+    """As sudden as SIGKILL: nothing catches it."""
+
+
+@pytest.mark.parametrize("name", ["fed-avg", "fed-pub"])
+@pytest.mark.parametrize("message", [1, 2, 3, 4, 7, 10, 12])
+def test_a_run_killed_at_any_message_resumes_to_the_same_bytes(name, message, tmp_path):
+    whole = deployed(tmp_path / "whole", parties(), name)
+    whole.run()
+    broken = deployed(tmp_path / "broken", parties(), name)
+    exchange, sent = broken.fleet.exchange, 0
+
+    def fatal(messages, seconds):
+        nonlocal sent
+        sent += 1
+        replies = exchange(messages, seconds)
+        if sent == message:
+            raise Killed
+        return replies
+
+    broken.fleet.exchange = fatal
+    with pytest.raises(Killed):
+        broken.run()
+    continued = again(broken)
+    result = continued.run()
+    assert final_bytes(continued) == final_bytes(whole)
+    assert result.history.shape == (12, 8)
+
+
+def test_a_torn_checkpoint_is_noticed_and_the_one_before_used(tmp_path):
+    whole = deployed(tmp_path / "whole", parties(), "fed-pub")
+    whole.run()
+    broken = deployed(tmp_path / "broken", parties(), "fed-pub")
+    broken.stopped = lambda: broken.done == 3
+    with pytest.raises(AtollError, match="ended after round 3"):
+        broken.run()
+    newest = sorted((broken.run_dir / "checkpoints").iterdir())[-1]
+    newest.write_bytes(newest.read_bytes()[:-50])
+    continued = again(broken)
+    continued.run()
+    assert final_bytes(continued) == final_bytes(whole)
+
+
+def test_a_dead_site_is_left_out_and_comes_back(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=6)
+    fleet, (first, *_) = coordinator.fleet, coordinator.plan.sites
+
+    def fault(site, message):
+        fleet.down = {first} if coordinator.done in (1, 2) else set()
+
+    fleet.fault = fault
+    result = coordinator.run()
+    took_part = result.history.group_by("round").len().sort("round")["len"].to_list()
+    assert took_part[0] == 3
+    assert 2 in took_part
+    assert took_part[-1] == 3
+
+
+def test_a_straggler_is_left_out_and_its_late_reply_changes_nothing(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=4, terms={"deadline": 0.4})
+    slow = coordinator.plan.sites[2]
+    # Warm up, so that only the delay below makes anybody late.
+    for site in coordinator.fleet.sites.values():
+        site.graph()
+    lagging = []
+
+    def fault(site, message):
+        if site == slow and coordinator.done == 1 and is_step(message) and not lagging:
+            lagging.append(site)
+            time.sleep(4.0)
+
+    coordinator.fleet.fault = fault
+    result = coordinator.run()
+    rounds = dict(result.history.group_by("round").len().iter_rows())
+    assert rounds[2] == 2
+    assert result.history.filter(polars.col("round") == 2)["client"].to_list() == [0, 1]
+
+
+def test_a_reply_to_an_earlier_request_is_rejected(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
+    fleet, odd = coordinator.fleet, coordinator.plan.sites[0]
+    kept = []
+
+    def replay(site, message):
+        if site == odd and is_step(message):
+            if kept:
+                return kept[0]
+            kept.append(fleet.sites[site].handle(message))
+            return kept[0]
+        return None
+
+    fleet.fault = replay
+    result = coordinator.run()
+    assert result.history.filter(polars.col("client") == 0).is_empty()
+    assert coordinator.fed.missing[odd].startswith("a reply to an earlier request")
+
+
+def test_below_the_quorum_it_waits_then_stops_and_the_model_stays(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=6, terms={"patience": 1.5})
+    fleet = coordinator.fleet
+
+    def fault(site, message):
+        if coordinator.done == 2:
+            fleet.down = set(coordinator.plan.sites[:2])
+
+    fleet.fault = fault
+    started = time.monotonic()
+    with pytest.raises(AtollError, match=r"1 of 3 sites .* quorum of 2 .* that of round 2;"):
+        coordinator.run()
+    assert 1.5 < time.monotonic() - started < 20
+    round, state, _ = load_checkpoint(coordinator.run_dir)
+    assert round == 2
+    assert all(torch.equal(state[name], coordinator.state[name]) for name in state)
+    # With the sites back it goes on to what an undisturbed run gives.
+    continued = again(coordinator)
+    continued.run()
+    whole = deployed(tmp_path / "whole", parties(), "fed-avg", rounds=6)
+    whole.run()
+    assert final_bytes(continued) == final_bytes(whole)
+
+
+def test_an_error_at_a_site_reaches_the_server_as_its_class_name_only(tmp_path, caplog):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
+    site = coordinator.fleet.sites[coordinator.plan.sites[1]]
+
+    def secretive(request):
+        raise ZeroDivisionError("patient 4711 has no neighbours")
+
+    site._step = secretive
+    coordinator.run()
+    told = (
+        b"".join(coordinator.fleet.transcript) + (coordinator.run_dir / "status.json").read_bytes()
+    )
+    assert b"ZeroDivisionError" in told
+    assert b"4711" not in told
+    assert "ZeroDivisionError at the site" in coordinator.fed.missing[coordinator.plan.sites[1]]
+    assert any("4711" in str(record.exc_info) for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"",
+        b"junk" * 100,
+        pickle.dumps({"a": 1}),
+        Answer("x", {"body/a": torch.zeros(2, 3)}).encode(),
+        Answer("", error="<b>an essay about patients</b>").encode(),
+    ],
+)
+def test_junk_from_a_site_is_left_out(junk, tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
+    odd = coordinator.plan.sites[0]
+    coordinator.fleet.fault = lambda site, message: (
+        junk if site == odd and is_step(message) else None
+    )
+    result = coordinator.run()
+    assert set(result.history["client"]) == {1, 2}
+    assert "essay" not in (coordinator.run_dir / "status.json").read_text()
+
+
+def test_sites_that_mean_different_classes_are_refused(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg")
+    odd = coordinator.fleet.sites[coordinator.plan.sites[1]]
+    manifest = odd.data / "party.toml"
+    manifest.write_text(manifest.read_text().replace("classes = 3", "classes = 4"))
+    with pytest.raises(AtollError, match="different classes"):
+        coordinator.run()
+
+
+def test_a_pooled_method_is_refused(tmp_path):
+    with pytest.raises(AtollError, match="can't be deployed"):
+        deployed(tmp_path, parties(), "centralized")
+
+
+def test_every_site_keeps_its_own_model(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "local")
+    coordinator.run()
+    simulated = run_experiment(experiment(tmp_path / "sites", "local"), tmp_path / "simulated")
+    for k, site in enumerate(coordinator.fleet.sites.values()):
+        own, _ = read_tree(site.state / coordinator.plan.run / "model.safetensors")
+        for name, leaf in own.items():
+            theirs = simulated.parameters[f"clients/{name}"][k : k + 1]
+            torch.testing.assert_close(leaf, theirs, rtol=1e-9, atol=1e-9)

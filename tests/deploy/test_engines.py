@@ -1,0 +1,90 @@
+"""Real engines on loopback, secured: the numbers of a simulation, to 1e-6."""
+
+import importlib.util
+import time
+
+import pytest
+
+from atoll.data.parties import write_parties
+from atoll.deploy.families import family
+from atoll.deploy.plan import Terms, new_plan
+from atoll.deploy.up import federation, site_names
+from atoll.experiment.result import store_setup
+from atoll.experiment.runner import run_experiment
+from intruders import flare_intruders, flower_intruders, plaintext_is_answered
+from result_comparison import assert_same_result
+from small_federations import community_parties
+from thread_fleet import experiment
+
+TERMS = Terms(deadline=120.0, patience=120.0)
+ENGINES = {"nvflare": "nvflare", "flower": "flwr"}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def stage(request, tmp_path_factory):
+    """One federation an engine, on which several runs are made."""
+    package = ENGINES[request.param]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed; it comes with the dev extra")
+    root = tmp_path_factory.mktemp(request.param)
+    folders = write_parties(community_parties((19, 25, 14)), root / "sites")
+    with federation(root / "federation", request.param, site_names(folders)) as stage:
+        stage.name, stage.root = request.param, root
+        yield stage
+    assert not family({process.mark for process in stage.household.members.values()})
+
+
+def deployed(stage, method, rounds):
+    chosen = experiment(stage.root / "sites", method, rounds)
+    plan = new_plan(stage.name, tuple(stage.sites), chosen, TERMS)
+    run_dir = stage.root / plan.run
+    run_dir.mkdir()
+    store_setup(run_dir, chosen, 1)
+    plan.store(run_dir)
+    return stage.run(plan, run_dir)
+
+
+@pytest.mark.parametrize("method", ["fed-avg", "fed-pub", "fed-sage-plus"])
+def test_a_deployment_gives_the_numbers_of_a_simulation(stage, method):
+    if stage.name == "flower" and method != "fed-avg":
+        pytest.skip("Flower starts a process for every message; benchmarks/deployed.py runs all")
+    rounds = 1 if stage.name == "flower" else 3
+    result = deployed(stage, method, rounds)
+    simulated = run_experiment(
+        experiment(stage.root / "sites", method, rounds), stage.root / f"simulated-{method}"
+    )
+    assert_same_result(simulated, result, 1e-6)
+    assert result.bytes_up == simulated.bytes_up
+
+
+def test_intruders_are_not_admitted(stage, tmp_path):
+    """Another authority, another name, a key nobody registered, no encryption: none gets in."""
+    make = flare_intruders if stage.name == "nvflare" else flower_intruders
+    nodes_before = admitted(stage)
+    intruders = make(stage, tmp_path)
+    try:
+        until = time.monotonic() + 25
+        while time.monotonic() < until:
+            assert admitted(stage) == nodes_before
+            time.sleep(2)
+        for what, process in intruders.items():
+            assert process.log.stat().st_size > 0, f"{what} never tried"
+    finally:
+        for process in intruders.values():
+            process.kill()
+    assert not plaintext_is_answered(port_of(stage))
+
+
+def admitted(stage):
+    """Everybody the engine counts as online, by name or number."""
+    if stage.name == "nvflare":
+        return stage.operator.connected()
+    return {node["node-id"] for node in stage.operator._listed() if node["status"] == "online"}
+
+
+def port_of(stage):
+    if stage.name == "nvflare":
+        return stage.engine._port()
+    from atoll.deploy.flower_engine import kit_facts
+
+    return int(kit_facts(stage.engine.kits / "server")["port"])
