@@ -35,6 +35,8 @@ def test_likeness_of_models_follows_that_of_labels():
     assert likeness.shape == labels.shape == found.arrays["missing"].shape == (20, 20)
     assert likeness[:5, :5].mean() > likeness[:5, 5:].mean()
     assert np.diag(labels) == pytest.approx(np.ones(20))
+    others = labels[~np.eye(20, dtype=bool)]
+    assert found.figures["labels"] == pytest.approx(others.mean())
 
 
 def test_a_method_that_compares_nobody_has_no_likeness():

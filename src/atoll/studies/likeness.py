@@ -17,7 +17,7 @@ class Likeness(Study):
     For methods whose server's state has ``likeness/between`` (fed-pub). ``correlation`` is
     Pearson's, over all pairs of different clients, of the last round's likeness with the cosine of
     the clients' label counts; ``correlation@R`` is that of round R. For heatmaps: ``likeness@R``,
-    ``labels``, ``missing``.
+    ``labels``, ``missing``, whose numbers are means over these pairs.
     """
 
     caption = "Correlation of the server's likeness with that of labels"
@@ -41,7 +41,8 @@ class Likeness(Study):
             arrays[f"likeness@{r}"] = found
             correlation = float(np.corrcoef(found[pairs], arrays["labels"][pairs])[0, 1])
             figures[f"correlation@{r}"] = figures["correlation"] = correlation
-        return Findings(figures | dict.fromkeys(arrays, float("nan")), arrays)
+        means = {name: float(matrix[pairs].mean()) for name, matrix in arrays.items()}
+        return Findings(figures | means, arrays)
 
     def default_figure(self, experiment: Experiment) -> str:
         return "correlation"
