@@ -5,36 +5,29 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from atoll.deploy.loopback import SECONDS_TO_LISTEN, OnLoopback
 from atoll.deploy.nvflare_engine import FlareOperator, start_client, start_server
 from atoll.deploy.nvflare_kits import make_kits
 from atoll.deploy.operator import Operator
 from atoll.deploy.processes import Household, Process, free_port, wait_for_port
 
-_SECONDS_TO_LISTEN = 120.0
 
-
-class LocalFlare:
+class LocalFlare(OnLoopback):
     """A server and a client a site. The server's name is ``localhost``: it listens there alone."""
-
-    def __init__(self, home: Path, runs: Path) -> None:
-        self.home = home
-        self.runs = runs
-        self.kits = home / "kits"
 
     def prepare(self, sites: dict[str, Path]) -> None:
         if not (self.kits / "server").is_dir():
             make_kits(self.kits, "localhost", free_port(), list(sites))
 
     def start_server(self, household: Household) -> None:
-        log = self.home / "logs" / "server.log"
+        log = self.log("server")
         server = household.add(start_server(self.kits / "server", self.runs, log))
-        wait_for_port(self._port(), _SECONDS_TO_LISTEN, server)
+        wait_for_port(self._port(), SECONDS_TO_LISTEN, server)
 
     def start_site(
         self, household: Household, site: str, data: Path, more: dict[str, str] | None = None
     ) -> Process:
-        kit, log = self.kits / f"site-{site}", self.home / "logs" / f"{site}.log"
-        state = self.home / "state" / site
+        kit, log, state = self.kit(site), self.log(site), self.state(site)
         return household.add(start_client(kit, site, data, state, log, **(more or {})))
 
     def operator(self) -> Operator:

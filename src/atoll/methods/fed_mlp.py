@@ -3,18 +3,16 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from torch import Tensor
-
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, methods, pick
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
-from atoll.ops.batches import batch_weights, training_points, weighted_loss
-from atoll.ops.optimize import SGD, Optimizer, descend
+from atoll.ops.batches import check_batch, descend_in_batches
+from atoll.ops.optimize import SGD, Optimizer
 from atoll.rng import CohortRng
-from atoll.tree import Params, Tree, prefixed, spread, under
+from atoll.tree import Tree, prefixed, spread, under
 
 
 @methods.register("fed-mlp")
@@ -39,8 +37,7 @@ class FedMLP(GlobalModel):
         super().__post_init__()
         if not isinstance(self.model, MLP):
             raise AtollError("fed-mlp trains an MLP and no other model; set model.name=mlp.")
-        if self.batch < 0:
-            raise AtollError(f"method.batch is {self.batch}; 0 means all of a client's points.")
+        check_batch(self.batch)
 
     def round(self, fed: Federation, state: Tree, r: int) -> Tree:
         return fed.sum("train", shared=state, to=pick(fed, self.fraction), expect=state).mean
@@ -49,18 +46,15 @@ class FedMLP(GlobalModel):
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        points = training_points(cohort)
-        weights = iter(batch_weights(points, self.batch, self.epochs, rng))
-
-        def loss(params_K: Params) -> Tensor:
-            return weighted_loss(self.model.apply(params_K, points, rng), points, next(weights))
-
-        params_K, optimizer_K, _ = descend(
+        params_K, optimizer_K = descend_in_batches(
+            self.model,
             spread(under(shared, "model"), cohort.k, into=under(state, "model")),
-            loss,
+            cohort,
             self.optimizer,
             under(state, "optimizer") if self.keep_optimizer else {},
+            self.batch,
             self.epochs,
+            rng,
         )
         model = prefixed("model", params_K)
         return model | prefixed("optimizer", optimizer_K), Reply(model)

@@ -12,7 +12,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method, initial_model, methods
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
-from atoll.ops.batches import batch_weights, training_points
+from atoll.ops.batches import batch_weights, check_batch, training_points
 from atoll.ops.compensated import Full, Jacobian, Structured, descend_compensated, training_block
 from atoll.ops.encoder import encode, mean_of_points, misfits, mix_moments, moments
 from atoll.ops.optimize import SGD, Optimizer
@@ -98,8 +98,7 @@ class GFLAPPNP(Method):
                 f"method.hops is {self.hops} and method.alpha {self.alpha}; gfl-appnp needs at "
                 f"least one hop and alpha from 0 to 1."
             )
-        if self.batch < 0:
-            raise AtollError(f"method.batch is {self.batch}; 0 means all of a client's points.")
+        check_batch(self.batch)
 
     def start(self, info: Info, seed: int) -> Tree:
         if info.network is None:

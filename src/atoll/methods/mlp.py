@@ -3,18 +3,16 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torch import Tensor
-
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
 from atoll.methods.base import Alone, methods
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
-from atoll.ops.batches import batch_weights, training_points, weighted_loss
-from atoll.ops.optimize import SGD, Optimizer, descend
+from atoll.ops.batches import check_batch, descend_in_batches
+from atoll.ops.optimize import SGD, Optimizer
 from atoll.rng import CohortRng
-from atoll.tree import Params, Tree, prefixed, under
+from atoll.tree import Tree, prefixed, under
 
 
 @methods.register("mlp")
@@ -37,24 +35,20 @@ class LoneMLPs(Alone):
         super().__post_init__()
         if not isinstance(self.model, MLP):
             raise AtollError("the method mlp trains an MLP and no other model; set model.name=mlp.")
-        if self.batch < 0:
-            raise AtollError(f"method.batch is {self.batch}; 0 means all of a client's points.")
+        check_batch(self.batch)
 
     @client_step
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        points = training_points(cohort)
-        weights = iter(batch_weights(points, self.batch, self.epochs, rng))
-
-        def loss(params_K: Params) -> Tensor:
-            return weighted_loss(self.model.apply(params_K, points, rng), points, next(weights))
-
-        params_K, optimizer_K, _ = descend(
+        params_K, optimizer_K = descend_in_batches(
+            self.model,
             under(state, "model"),
-            loss,
+            cohort,
             self.optimizer,
             under(state, "optimizer") if self.keep_optimizer else {},
+            self.batch,
             self.epochs,
+            rng,
         )
         return prefixed("model", params_K) | prefixed("optimizer", optimizer_K), Reply({})

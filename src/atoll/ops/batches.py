@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.ops.optimize import Optimizer, descend
 from atoll.ops.ragged import segment_sum
 from atoll.rng import CohortRng
+from atoll.tree import Params
+
+if TYPE_CHECKING:
+    from atoll.models.base import Model
+
+
+def check_batch(batch: int) -> None:
+    if batch < 0:
+        raise AtollError(f"method.batch is {batch}; 0 means all of a client's points.")
 
 
 def training_points(cohort: Cohort) -> Cohort:
@@ -45,3 +58,24 @@ def weighted_loss(logits: Tensor, points: Cohort, weights: Tensor) -> Tensor:
     """Each client's cross-entropy over its points ``[K]``, weighted ``[N]``."""
     losses = cross_entropy(logits, points.y, reduction="none")
     return segment_sum(losses * weights, points.batch, points.k)
+
+
+def descend_in_batches(
+    model: Model,
+    params_K: Params,
+    cohort: Cohort,
+    optimizer: Optimizer,
+    state_K: Params,
+    batch: int,
+    steps: int,
+    rng: CohortRng,
+) -> tuple[Params, Params]:
+    """Some steps on batches of each client's training points: parameters, optimizer's state."""
+    points = training_points(cohort)
+    weights = iter(batch_weights(points, batch, steps, rng))
+
+    def loss(params_K: Params) -> Tensor:
+        return weighted_loss(model.apply(params_K, points, rng), points, next(weights))
+
+    params_K, state_K, _ = descend(params_K, loss, optimizer, state_K, steps)
+    return params_K, state_K
