@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from atoll.cli import app
 from atoll.errors import AtollError
 from atoll.experiment import recipe as recipes
+from atoll.experiment import reproduce as reproduction
 from atoll.experiment.recipe import load_recipe, recipe_folder
 from small_federations import needs_data
 
@@ -241,6 +242,31 @@ def test_jobs_run_cells_at_the_same_time_to_the_same_numbers(tmp_path):
         return [(c["column"], c["values"]) for c in cells]
 
     assert table("1") == table("2")
+
+
+def test_missing_runs_only_what_is_not_kept_with_these_settings(made_up, tmp_path, monkeypatch):
+    made_up()
+    assert reproduce("--row", "small").exit_code == 0
+    ran = []
+    run = reproduction._run
+    monkeypatch.setattr(
+        reproduction,
+        "_run",
+        lambda recipe, t, n: ran.append((t.row, t.column)) or run(recipe, t, n),
+    )
+    result = reproduce("--missing")
+    assert result.exit_code == 0
+    assert ran == [("other", "local")]
+    assert "small" in result.output
+    assert "fed-avg" in result.output
+    ran.clear()
+    path = tmp_path / "recipes/nobody/table-1.toml"
+    path.write_text(path.read_text().replace("fraction = 0.5", "fraction = 0.9"))
+    assert reproduce("--missing").exit_code == 0
+    assert ran == [("small", "fed-avg")]
+    ran.clear()
+    assert reproduce("--missing", "--seeds", "3", "--row", "other").exit_code == 0
+    assert ran == [("other", "local")]
 
 
 def test_a_recipe_without_rows_is_explained(made_up, tmp_path):

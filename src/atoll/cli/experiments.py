@@ -91,6 +91,9 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
     out: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
     jobs: Annotated[int, typer.Option(min=1, help="Cells run at the same time.")] = 1,
+    missing: Annotated[
+        bool, typer.Option(help="Leave out cells already kept with these settings.")
+    ] = False,
 ) -> None:
     """Run a paper's table or figure and set our numbers beside the paper's.
 
@@ -104,7 +107,7 @@ def reproduce(
 
     recipe = load_recipe(table)
     with _bar() as bar:
-        cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar, jobs)
+        cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar, jobs, missing)
     console().print(show(recipe, cells))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)

@@ -67,21 +67,34 @@ def reproduce_table(
     out: Path,
     bar: Any,
     jobs: int = 1,
+    missing: bool = False,
 ) -> list[Cell]:
-    """Run the chosen cells. Each is kept as soon as it is done, beside earlier ones."""
+    """Run the chosen cells. Each is kept as soon as it is done, beside earlier ones.
+
+    With ``missing``, cells kept with as many seeds and the same settings are not run again.
+    """
     targets = recipe.chosen(rows, columns)
     count = seeds or recipe.header.seeds
-    load_cells(out, recipe.name)
-    task = bar.add_task(recipe.name, total=len(targets), note="")
+    kept = load_cells(out, recipe.name)
+    done = [kept[f"{t.row} {t.column}"] for t in targets if missing and _is_kept(t, count, kept)]
+    settled = {(cell.row, cell.column) for cell in done}
+    task = bar.add_task(recipe.name, total=len(targets), completed=len(done), note="")
     bar.start()
-    done = []
-    for cell in _cells(recipe, targets, count, jobs):
+    left = [target for target in targets if (target.row, target.column) not in settled]
+    for cell in _cells(recipe, left, count, jobs):
         bar.update(task, advance=1, note=f"{cell.row} {cell.column}")
         done.append(cell)
         # Read anew each time: another process may be at work on other rows.
         _store(out, recipe, load_cells(out, recipe.name) | {f"{cell.row} {cell.column}": cell})
     order = [(target.row, target.column) for target in targets]
     return sorted(done, key=lambda cell: order.index((cell.row, cell.column)))
+
+
+def _is_kept(target: Target, seeds: int, kept: dict[str, Cell]) -> bool:
+    cell = kept.get(f"{target.row} {target.column}")
+    if cell is None or len(cell.values) < seeds:
+        return False
+    return json.dumps(cell.settings) == json.dumps(describe(target.experiment(0)))
 
 
 def _cells(recipe: Recipe, targets: list[Target], seeds: int, jobs: int) -> Iterator[Cell]:
