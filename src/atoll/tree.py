@@ -104,11 +104,11 @@ def _concat(leaves: Sequence[Leaf]) -> Leaf:
     dense = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     if len(dense) == len(leaves):
         return torch.cat(dense)
-    ragged = [leaf for leaf in leaves if isinstance(leaf, Ragged)]
-    if len(ragged) != len(leaves):
+    uneven = [leaf for leaf in leaves if isinstance(leaf, Ragged)]
+    if len(uneven) != len(leaves):
         raise TypeError("a leaf is ragged for some clients and dense for others")
-    sizes = tuple(size for leaf in ragged for size in leaf.sizes)
-    return Ragged(torch.cat([leaf.values for leaf in ragged]), sizes)
+    sizes = tuple(size for leaf in uneven for size in leaf.sizes)
+    return Ragged(torch.cat([leaf.values for leaf in uneven]), sizes)
 
 
 def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) -> Tree:
@@ -124,7 +124,7 @@ def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) 
         new = part[name]
         if isinstance(leaf, Ragged):
             blocks = list(leaf.blocks())
-            for position, block in zip(positions, _ragged(new).blocks(), strict=True):
+            for position, block in zip(positions, ragged(new).blocks(), strict=True):
                 blocks[position] = block
             result[name] = Ragged(torch.cat(blocks), tuple(len(b) for b in blocks))
         else:
@@ -141,9 +141,10 @@ def _is_view_of(new: Tensor, leaf: Tensor, positions: Sequence[int]) -> bool:
     return run and new.data_ptr() == first.data_ptr() and new.is_contiguous()
 
 
-def _ragged(leaf: Leaf) -> Ragged:
+def ragged(leaf: Leaf) -> Ragged:
+    """The leaf itself, if its length differs from client to client."""
     if not isinstance(leaf, Ragged):
-        raise TypeError("a ragged state must stay ragged")
+        raise TypeError("this leaf must be ragged")
     return leaf
 
 

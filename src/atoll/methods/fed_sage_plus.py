@@ -25,8 +25,9 @@ from atoll.models.neighbour_generator import (
 from atoll.models.sage import SAGE
 from atoll.ops.mending import Impaired, MendedCohort, impair, mend, nearest_node
 from atoll.ops.optimize import descend
+from atoll.ops.proposals import chosen_rows, own_spans, turn_of
 from atoll.rng import CohortRng, server_stream
-from atoll.tree import Params, Ragged, Tree, prefixed, spread, under
+from atoll.tree import Params, Ragged, Tree, prefixed, ragged, spread, under
 
 # A gradient from one other client alone would give away the row that it points to.
 _FEWEST_CLIENTS = 3
@@ -167,13 +168,13 @@ class FedSagePlus(GlobalModel):
         one_row = blank.new_zeros(0, len(blank))
         proposals = fed.ask("propose", shared=turn, expect={"rows/made": Ragged(one_row, (0,))})
         proposals = _within(fed, proposals, quota)
-        made = _ragged(proposals.body, "rows/made")
+        made = ragged(proposals.body["rows/made"])
         gradient = torch.zeros_like(made.values)
         if len(made.values):
             total = fed.sum(
                 "compare",
                 shared={"rows/made": made.values},
-                each={"rows/own": _spans(fed.clients, proposals)},
+                each={"rows/own": own_spans(fed.clients, proposals.clients, made.sizes)},
                 expect={"gradient/made": made.values},
             )
             if total.count >= _FEWEST_CLIENTS:
@@ -204,12 +205,12 @@ class FedSagePlus(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         """Some generated rows, for the others to compare with their nodes."""
-        impaired, turn = impair(cohort, self.hide, rng), _turn(rng, shared)
+        impaired, turn = impair(cohort, self.hide, rng), turn_of(rng, shared)
         with torch.no_grad():
             made = self.generator.generate(
                 under(state, "generator"), impaired.cohort, turn
             ).generated
-        chosen = _chosen(made.sizes, shared, turn)
+        chosen = chosen_rows(made.sizes, shared, turn)
         return state, Reply({"rows/made": Ragged(made.rows[chosen.values], chosen.sizes)})
 
     @client_step
@@ -232,12 +233,12 @@ class FedSagePlus(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         """One step of the generator, with what the others said of its proposal."""
-        impaired, turn = impair(cohort, self.hide, rng), _turn(rng, shared)
-        gradient = _ragged(each, "gradient/made")
+        impaired, turn = impair(cohort, self.hide, rng), turn_of(rng, shared)
+        gradient = ragged(each["gradient/made"])
 
         def loss(p: Params) -> Tensor:
             output = self.generator.generate(p, impaired.cohort, turn)
-            chosen = _chosen(output.generated.sizes, shared, turn)
+            chosen = chosen_rows(output.generated.sizes, shared, turn)
             cross_K = along(output, impaired, chosen, gradient)
             weight = self.feature_weight * self.cross
             return self._own_loss(p, output, impaired) + weight * cross_K
@@ -316,46 +317,13 @@ class FedSagePlus(GlobalModel):
 
 
 def _mended(cohort: Cohort, state: Tree) -> Cohort:
-    return mend(cohort, _ragged(state, "mended/counts"), _ragged(state, "mended/rows"))
-
-
-def _ragged(tree: Tree, name: str) -> Ragged:
-    leaf = tree[name]
-    assert isinstance(leaf, Ragged)
-    return leaf
-
-
-def _turn(rng: CohortRng, shared: Tree) -> CohortRng:
-    """The coins of an exchange: what was proposed can be made again when the answer comes."""
-    number = int(under(shared, "turn")["number"])
-    return CohortRng(rng.seed, rng.clients, rng.round, f"exchange {number}")
-
-
-def _chosen(sizes: tuple[int, ...], shared: Tree, turn: CohortRng) -> Ragged:
-    """Which of its rows each client proposes: at most the quota, in their order."""
-    quota = int(under(shared, "turn")["quota"])
-    picked, first = [], 0
-    for size, stream in zip(sizes, turn.streams, strict=True):
-        rows = torch.from_numpy(stream.permutation(size)[:quota])
-        picked.append(first + rows.sort().values)
-        first += size
-    return Ragged(torch.cat(picked), tuple(len(rows) for rows in picked))
+    return mend(cohort, ragged(state["mended/counts"]), ragged(state["mended/rows"]))
 
 
 def _within(fed: Federation, proposals: Replies, quota: int) -> Replies:
     """The proposals that keep to the quota."""
-    made = _ragged(proposals.body, "rows/made")
+    made = ragged(proposals.body["rows/made"])
     greedy = [c for c, n in zip(proposals.clients, made.sizes, strict=True) if n > quota]
     for client in greedy:
         fed.reject("propose", client, f"it proposes more than {quota} rows")
     return proposals.without(greedy) if greedy else proposals
-
-
-def _spans(clients: tuple[int, ...], proposals: Replies) -> Tensor:
-    """Which of all proposed rows are each client's own: the first and the one after the last."""
-    made = _ragged(proposals.body, "rows/made")
-    spans, first = dict.fromkeys(clients, (0, 0)), 0
-    for client, size in zip(proposals.clients, made.sizes, strict=True):
-        spans[client] = (first, first + size)
-        first += size
-    return torch.tensor([spans[client] for client in clients])
