@@ -1,6 +1,7 @@
 """Reproductions on a made-up paper, from recipe to table."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,7 @@ from atoll.errors import AtollError
 from atoll.experiment import recipe as recipes
 from atoll.experiment import reproduce as reproduction
 from atoll.experiment.recipe import load_recipe, recipe_folder
+from atoll.report.reproduction import _grid
 from small_federations import needs_data
 
 RECIPE = """
@@ -267,6 +269,34 @@ def test_missing_runs_only_what_is_not_kept_with_these_settings(made_up, tmp_pat
     ran.clear()
     assert reproduce("--missing", "--seeds", "3", "--row", "other").exit_code == 0
     assert ran == [("other", "local")]
+
+
+def test_without_a_table_pages_and_an_index_are_written_anew(made_up, tmp_path):
+    made_up()
+    assert reproduce("--row", "small").exit_code == 0
+    page = tmp_path / "results/nobody/table-1.md"
+    page.unlink()
+    made_up(paper=60.0)
+    result = CliRunner().invoke(app, ["reproduce"])
+    assert result.exit_code == 0, result.output
+    assert "nobody/table-1" in result.output
+    index = (tmp_path / "results/README.md").read_text()
+    assert "| [nobody/table-1](nobody/table-1.md) | A made-up table | 2 | 3 | 0 |" in index
+    header, _, row = page.read_text().split("brackets.")[1].splitlines()[2:5]
+    assert header == "| | local | fed-avg |"
+    assert row.startswith("| small | ")
+    assert row.count("(60.00)") == 2
+
+
+def test_a_grid_with_many_columns_is_turned_over():
+    cells = [
+        SimpleNamespace(row="only", column=f"c{i}", ours=float(i + 1), std=0.0, paper=None)
+        for i in range(11)
+    ]
+    lines = _grid(cells)
+    assert lines[0] == "| | only |"
+    assert lines[2] == "| c0 | 1.00 ± 0.000 |"
+    assert len(lines) == 2 + 11 + 1
 
 
 def test_a_recipe_without_rows_is_explained(made_up, tmp_path):

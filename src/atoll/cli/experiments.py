@@ -83,7 +83,10 @@ def resume(
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="PAPER/TABLE, e.g. fed-pub/table-2.")],
+    table: Annotated[
+        str | None,
+        typer.Argument(help="PAPER/TABLE, e.g. fed-pub/table-2; without it, what there is."),
+    ] = None,
     row: Annotated[list[str] | None, typer.Option(help="Only these rows.")] = None,
     column: Annotated[
         list[str] | None, typer.Option(help="Only these columns: methods or statistics.")
@@ -98,13 +101,17 @@ def reproduce(
     """Run a paper's table or figure and set our numbers beside the paper's.
 
     Keeps our numbers with the command and seconds, writes the table as Markdown (and draws it, if
-    the paper does), and exits with 1 if a cell is outside its tolerance.
+    the paper does), and exits with 1 if a cell is outside its tolerance. Without a table it lists
+    all recipes with what is kept of them, and writes their pages and an index anew.
     """
     from atoll.experiment.recipe import load_recipe
-    from atoll.experiment.reproduce import reproduce_table
-    from atoll.report.reproduction import show
+    from atoll.experiment.reproduce import reproduce_table, review_results
+    from atoll.report.reproduction import overview_table, show
     from atoll.report.tables import console
 
+    if table is None:
+        console().print(overview_table(review_results(out)))
+        return
     recipe = load_recipe(table)
     with _bar() as bar:
         cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar, jobs, missing)

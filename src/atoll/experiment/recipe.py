@@ -68,7 +68,7 @@ class Target:
         return resolve(merged(self.settings, {"run": {"seed": seed}}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recipe:
     name: str
     header: Header
@@ -100,13 +100,18 @@ def recipe_folder() -> Path:
     return in_tree if in_tree.is_dir() else package / "recipes"
 
 
+def recipe_names() -> list[str]:
+    """Every ``PAPER/TABLE`` there is."""
+    folder = recipe_folder()
+    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.glob("*/*.toml"))
+
+
 def load_recipe(name: str) -> Recipe:
     """``PAPER/TABLE`` from the recipes folder."""
     folder = recipe_folder()
     path = folder / f"{name}.toml"
     if not path.is_file():
-        known = [str(p.relative_to(folder).with_suffix("")) for p in folder.glob("*/*.toml")]
-        raise unknown("recipe", name, known)
+        raise unknown("recipe", name, recipe_names())
     table = read_table(path)
     try:
         settings, rows = (table.pop(key) for key in ("settings", "rows"))

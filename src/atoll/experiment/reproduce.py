@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,10 +17,10 @@ import numpy as np
 
 from atoll.experiment.checkpoint import damaged, write_atomically, write_json
 from atoll.experiment.config import describe, resolve
-from atoll.experiment.recipe import Recipe, Target, load_recipe
+from atoll.experiment.recipe import Recipe, Target, load_recipe, recipe_names
 from atoll.experiment.result import environment
 from atoll.report.plots import draw
-from atoll.report.reproduction import markdown
+from atoll.report.reproduction import markdown, overview_page
 from atoll.studies.base import Findings, studies
 
 
@@ -175,12 +175,41 @@ def load_cells(out: Path, name: str) -> dict[str, Cell]:
 
 
 def _store(out: Path, recipe: Recipe, cells: dict[str, Cell]) -> None:
-    order = {f"{t.row} {t.column}": i for i, t in enumerate(recipe.targets)}
-    sorted_cells = sorted(
-        (cell for key, cell in cells.items() if key in order),
-        key=lambda cell: order[f"{cell.row} {cell.column}"],
-    )
-    write_json(out / f"{recipe.name}.json", {"cells": [asdict(cell) for cell in sorted_cells]})
+    in_order = _in_order(recipe, cells)
+    write_json(out / f"{recipe.name}.json", {"cells": [asdict(cell) for cell in in_order]})
+    _present(out, recipe, in_order)
+
+
+def _in_order(recipe: Recipe, cells: dict[str, Cell]) -> list[Cell]:
+    """The recipe's cells as far as they are kept; what the paper says is the recipe's to tell."""
+    return [
+        replace(
+            cells[f"{t.row} {t.column}"],
+            paper=t.paper,
+            paper_std=t.std,
+            tolerance=t.tolerance,
+            above=recipe.header.above,
+        )
+        for t in recipe.targets
+        if f"{t.row} {t.column}" in cells
+    ]
+
+
+def _present(out: Path, recipe: Recipe, cells: list[Cell]) -> None:
+    """The page about some cells, and the picture."""
     if recipe.plot is not None:
-        draw(recipe, sorted_cells, out / f"{recipe.name}.svg")
-    write_atomically(out / f"{recipe.name}.md", markdown(recipe, sorted_cells).encode())
+        draw(recipe, cells, out / f"{recipe.name}.svg")
+    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells).encode())
+
+
+def review_results(out: Path) -> dict[Recipe, list[Cell]]:
+    """All recipes with the cells that are kept of them; pages and index are written anew."""
+    kept = {}
+    for name in recipe_names():
+        recipe = load_recipe(name)
+        kept[recipe] = _in_order(recipe, load_cells(out, name))
+        if kept[recipe]:
+            _present(out, recipe, kept[recipe])
+    if any(kept.values()):
+        write_atomically(out / "README.md", overview_page(kept).encode())
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from atoll.experiment.reproduce import Cell
 
 _COLUMNS = ("row", "column", "paper", "ours", "diff.", "allowed", "seeds", "seconds")
+# A grid with more columns is turned over.
+_WIDEST_GRID = 10
 
 
 def _figures(cell: Cell) -> tuple[str, ...]:
@@ -62,6 +64,71 @@ def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     return table
 
 
+def overview(kept: Mapping[Recipe, Sequence[Cell]]) -> list[tuple[str, str, str, str, str]]:
+    """A line a recipe: name, title, cells that were run, of how many, and how many are outside."""
+    return [
+        (
+            recipe.name,
+            recipe.header.title,
+            str(len(cells)),
+            str(len(recipe.targets)),
+            str(sum(cell.outside for cell in cells)),
+        )
+        for recipe, cells in kept.items()
+    ]
+
+
+def overview_table(kept: Mapping[Recipe, Sequence[Cell]]) -> Table:
+    table = Table(title="Recipes", caption="cells kept, cells there are, kept ones off the paper's")
+    for column in ("recipe", "title", "kept", "cells", "outside"):
+        table.add_column(column, justify="left" if column in ("recipe", "title") else "right")
+    for line in overview(kept):
+        table.add_row(*line, style=None if line[2] != "0" else "dim")
+    return table
+
+
+def overview_page(kept: Mapping[Recipe, Sequence[Cell]]) -> str:
+    """The index of a results folder."""
+    lines = [
+        "# Reproductions",
+        "",
+        "What has been run of the papers' tables and figures. *Outside* counts cells whose mean is "
+        "off the paper's by more than the recipe allows; each page says what that is and, where we "
+        "know, why. Written by `atoll reproduce`; do not edit.",
+        "",
+        "| recipe | title | cells run | of | outside |",
+        "|---|---|---|---|---|",
+    ]
+    for name, title, run, of, outside in overview(kept):
+        link = name if run == "0" else f"[{name}]({name}.md)"
+        lines.append(f"| {link} | {title} | {run} | {of} | {outside} |")
+    return "\n".join([*lines, ""])
+
+
+def _grid(cells: Sequence[Cell]) -> list[str]:
+    """Ours at a glance, the paper's in brackets: rows by columns, or the other way if too wide."""
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    texts = {(cell.row, cell.column): _glance(cell) for cell in cells}
+    if len(columns) > _WIDEST_GRID and len(rows) < len(columns):
+        rows, columns = columns, rows
+        texts = {(column, row): text for (row, column), text in texts.items()}
+    return [
+        "| | " + " | ".join(columns) + " |",
+        "|" + "---|" * (len(columns) + 1),
+        *(
+            f"| {row} | " + " | ".join(texts.get((row, column), "") for column in columns) + " |"
+            for row in rows
+        ),
+        "",
+    ]
+
+
+def _glance(cell: Cell) -> str:
+    published = "" if cell.paper is None else f" ({_short(cell.paper)})"
+    return f"{_short(cell.ours)} ± {_short(cell.std)}{published}"
+
+
 def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
     """The page that ``atoll reproduce`` writes."""
     lines = [f"# {recipe.header.title}", "", recipe.header.source, ""]
@@ -70,8 +137,11 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
     if recipe.plot is not None:
         lines += [f"![{recipe.header.title}]({recipe.name.split('/')[-1]}.svg)", ""]
     lines += [
-        f"{recipe.study.caption}, mean ± standard deviation over seeds. Written by "
-        "`atoll reproduce`; do not edit.",
+        f"{recipe.study.caption}, mean ± standard deviation over seeds, the paper's in brackets. "
+        "Written by `atoll reproduce`; do not edit.",
+        "",
+        *_grid(cells),
+        "Each cell:",
         "",
         "| " + " | ".join(_COLUMNS) + " |",
         "|" + "---|" * len(_COLUMNS),
