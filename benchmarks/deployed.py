@@ -1,12 +1,11 @@
 """Every registered method on real engines of this machine, beside the simulation.
 
     python benchmarks/deployed.py [--engine nvflare] [--methods fed-avg,fed-pub] [--rounds 3]
-        [--hidden 16] [--dtype float64] [--data digits]
+        [--hidden 16] [--dtype float64] [--data digits] [--keep]
 
 Three sites on loopback, secured. For every method: the largest difference of any score or final
 parameter of the server from the simulation with the same seed, and the seconds a round. Exits with
-1 if a difference is above 1e-6. ``--hidden`` makes the model larger: 2,400 gives some 10 MB on
-Cora's 1,433 features.
+1 if a difference is above 1e-6. ``--keep`` puts the differences into docs/deployment.md.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from pathlib import Path
 
 import torch
 
+import findings
 from atoll.data.parties import party_folders, write_parties
-from atoll.deploy.coordinator import NETWORK
+from atoll.deploy.journal import Journal
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import federation, site_names
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_tree
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.result import Result, store_setup
 from atoll.experiment.runner import load_parties, run_experiment
@@ -44,6 +43,7 @@ def main() -> int:
     parser.add_argument("--hidden", type=int, default=16)
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--data", default="digits")
+    parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     names = given.methods.split(",") if given.methods else list(methods)
     worst = 0.0
@@ -63,6 +63,8 @@ def main() -> int:
                 except AtollError as problem:
                     line, difference = str(problem), 0.0 if methods[name].pooled else 1.0
                 worst = max(worst, difference)
+                if given.keep and not methods[name].pooled:
+                    findings.keep("methods", name, given.engine, f"{difference:.1e}")
                 print(f"{name} | {line}", flush=True)
     return int(worst > 1e-6)
 
@@ -74,7 +76,7 @@ def _one(stage, root: Path, engine: str, sites, chosen: Experiment) -> tuple[str
     store_setup(run_dir, chosen, 1)
     if chosen.method.needs_network:
         network = load_parties(chosen).network
-        write_tree(run_dir / NETWORK, {"network": torch.from_numpy(network.toarray())}, {})
+        Journal(run_dir).keep_network(torch.from_numpy(network.toarray()))
     plan.store(run_dir)
     begun: list[float] = []
     started = time.monotonic()

@@ -16,14 +16,14 @@ from typing import Protocol
 import torch
 
 from atoll.data.parties import party_folders
-from atoll.deploy.coordinator import HANDOVER, NETWORK
+from atoll.deploy.journal import Journal
 from atoll.deploy.operator import Operator
 from atoll.deploy.plan import Plan, Terms, new_plan, read_plan, require_engine
 from atoll.deploy.processes import Household, Process
 from atoll.deploy.settings import SLOW
-from atoll.deploy.supervisor import Supervisor, read_status
+from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError, Interrupted
-from atoll.experiment.checkpoint import write_json, write_tree
+from atoll.experiment.checkpoint import write_json
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result, is_complete, load_result, new_run_dir, store_setup
 from atoll.experiment.runner import Progress, load_parties
@@ -185,7 +185,7 @@ def _server_lives(household: Household, run_dir: Path) -> None:
     server = household.members["the server"]
     if not server.alive:
         raise AtollError(
-            f"the server died after round {read_status(run_dir).get('round', 0)}; see "
+            f"the server died after round {Journal(run_dir).status().get('round', 0)}; see "
             f"{server.log} and continue with: atoll resume {run_dir}"
         )
 
@@ -193,9 +193,9 @@ def _server_lives(household: Household, run_dir: Path) -> None:
 def _stop_in_order(run_dir: Path, asked: list[float]) -> None:
     """Let the round finish, then end; but not forever."""
     if not asked:
-        (run_dir / HANDOVER).touch()
+        Journal(run_dir).ask_for_handover()
         asked.append(time.monotonic())
-    status = read_status(run_dir)
+    status = Journal(run_dir).status()
     if status.get("state") == "handover" or time.monotonic() - asked[0] > 30:
         raise Interrupted(
             f"interrupted after round {status.get('round', 0)}; continue with: atoll resume "
@@ -235,4 +235,4 @@ def _lay_down_network(run_dir: Path, experiment: Experiment, file: Path | None, 
         counted = load_parties(experiment).network
         assert counted is not None
         matrix = torch.from_numpy(counted.toarray())
-    write_tree(run_dir / NETWORK, {"network": matrix}, {})
+    Journal(run_dir).keep_network(matrix)
