@@ -8,7 +8,8 @@ from pathlib import Path
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 _KEPT = _DOCS / "results" / "deployment"
 _PAGE = _DOCS / "deployment.md"
-_NAMES = {"nvflare": "NVIDIA FLARE", "flower": "Flower", "simulation": "simulation"}
+_NAMES = {"simulation": "in one process", "nvflare": "NVIDIA FLARE", "flower": "Flower"}
+_FIRST = {"methods": "method", "faults": "fault", "seconds": "seconds"}
 
 
 def keep(table: str, row: str, column: str, cell: str) -> None:
@@ -30,7 +31,7 @@ def keep(table: str, row: str, column: str, cell: str) -> None:
 def _markdown(table: str, rows: dict[str, dict[str, str]]) -> str:
     columns = [name for name in _NAMES if any(name in cells for cells in rows.values())]
     lines = [
-        f"| {table.rstrip('s')} | {' | '.join(_NAMES[c] for c in columns)} |",
+        f"| {_FIRST[table]} | {' | '.join(_NAMES[c] for c in columns)} |",
         f"|---|{'---|' * len(columns)}",
     ]
     for row, cells in rows.items():
