@@ -1,12 +1,11 @@
 """Every registered method on real engines of this machine, beside the simulation.
 
     python benchmarks/deployed.py [--engine nvflare] [--methods fed-avg,fed-pub] [--rounds 3]
-        [--hidden 16] [--dtype float64] [--data digits]
+        [--hidden 16] [--dtype float64] [--data digits] [--keep]
 
 Three sites on loopback, secured. For every method: the largest difference of any score or final
 parameter of the server from the simulation with the same seed, and the seconds a round. Exits with
-1 if a difference is above 1e-6. ``--hidden`` makes the model larger: 2,400 gives some 10 MB on
-Cora's 1,433 features.
+1 if a difference is above 1e-6. ``--keep`` puts the differences into docs/deployment.md.
 """
 
 from __future__ import annotations
@@ -15,16 +14,19 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
+import findings
 from atoll.data.parties import party_folders, write_parties
-from atoll.deploy.coordinator import NETWORK
+from atoll.deploy.journal import Journal
 from atoll.deploy.plan import Terms, new_plan
-from atoll.deploy.up import federation, site_names
+from atoll.deploy.up import Stage, federation, site_names
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_tree
+from atoll.experiment.checkpoint import read_parquet
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.result import Result, store_setup
 from atoll.experiment.runner import load_parties, run_experiment
@@ -44,48 +46,64 @@ def main() -> int:
     parser.add_argument("--hidden", type=int, default=16)
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--data", default="digits")
+    parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     names = given.methods.split(",") if given.methods else list(methods)
     worst = 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        cut = {"data": {"name": given.data}, "partition": {"name": "louvain-anchors", "clients": 3}}
-        write_parties(load_parties(resolve(cut | {"method": {"name": "local"}})).graphs, root / "s")
-        sites = site_names(party_folders(str(root / "s")))
-        started = time.monotonic()
-        with federation(root / "federation", given.engine, sites) as stage:
-            print(f"{given.engine}: up in {time.monotonic() - started:.1f} s", flush=True)
-            print("method | max difference | start s | s a round | simulated s a round", flush=True)
-            for name in names:
-                chosen = _experiment(root / "s", name, given)
-                try:
-                    line, difference = _one(stage, root, given.engine, sites, chosen)
-                except AtollError as problem:
-                    line, difference = str(problem), 0.0 if methods[name].pooled else 1.0
-                worst = max(worst, difference)
-                print(f"{name} | {line}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, on_stage(Path(folder), given) as stage:
+        print("method | max difference | start s | s a round | simulated s a round", flush=True)
+        for name in names:
+            try:
+                line, difference = _one(stage, Path(folder), given, name)
+            except AtollError as problem:
+                line, difference = str(problem), 0.0 if methods[name].pooled else 1.0
+            worst = max(worst, difference)
+            if given.keep and not methods[name].pooled:
+                findings.keep("methods", name, given.engine, f"{difference:.1e}")
+            print(f"{name} | {line}", flush=True)
     return int(worst > 1e-6)
 
 
-def _one(stage, root: Path, engine: str, sites, chosen: Experiment) -> tuple[str, float]:
-    plan = new_plan(engine, tuple(sites), chosen, _TERMS)
+@contextmanager
+def on_stage(root: Path, given: argparse.Namespace) -> Iterator[Stage]:
+    """A federation of three sites on this machine, under a folder that holds all of it."""
+    cut = {"data": {"name": given.data}, "partition": {"name": "louvain-anchors", "clients": 3}}
+    write_parties(load_parties(resolve(cut | {"method": {"name": "local"}})).graphs, root / "s")
+    sites = site_names(party_folders(str(root / "s")))
+    started = time.monotonic()
+    with federation(root / "federation", given.engine, sites) as stage:
+        stage.seconds = time.monotonic() - started
+        print(f"{given.engine}: up in {stage.seconds:.1f} s", flush=True)
+        yield stage
+
+
+def deploy(stage: Stage, root: Path, engine: str, chosen: Experiment) -> tuple[Result, float]:
+    """A run's result, and the seconds from its submission to the start of its first round."""
+    plan = new_plan(engine, tuple(stage.sites), chosen, _TERMS)
     run_dir = root / plan.run
     run_dir.mkdir()
     store_setup(run_dir, chosen, 1)
     if chosen.method.needs_network:
         network = load_parties(chosen).network
-        write_tree(run_dir / NETWORK, {"network": torch.from_numpy(network.toarray())}, {})
+        Journal(run_dir).keep_network(torch.from_numpy(network.toarray()))
     plan.store(run_dir)
     begun: list[float] = []
     started = time.monotonic()
     result = stage.run(plan, run_dir, lambda *_: begun.append(time.monotonic() - started))
-    simulated = run_experiment(chosen, root / f"simulated-{plan.run}")
+    return result, begun[0] - seconds_a_round(result)[0]
+
+
+def seconds_a_round(result: Result) -> list[float]:
+    return read_parquet(result.run_dir / "rounds.parquet")["seconds"].to_list()
+
+
+def _one(stage: Stage, root: Path, given: argparse.Namespace, name: str) -> tuple[str, float]:
+    chosen = experiment(root / "s", name, given)
+    result, start = deploy(stage, root, given.engine, chosen)
+    simulated = run_experiment(chosen, root / f"simulated-{result.run_dir.name}")
     difference = _difference(result, simulated)
-    first = begun[0] - result.seconds_per_round if begun else float("nan")
-    return (
-        f"{difference:.1e} | {first:.1f} | {result.seconds_per_round:.3f} | "
-        f"{simulated.seconds_per_round:.3f}"
-    ), difference
+    seconds = f"{result.seconds_per_round:.3f} | {simulated.seconds_per_round:.3f}"
+    return f"{difference:.1e} | {start:.1f} | {seconds}", difference
 
 
 def _difference(one: Result, other: Result) -> float:
@@ -106,7 +124,7 @@ def _difference(one: Result, other: Result) -> float:
     return max(found)
 
 
-def _experiment(folder: Path, method: str, given: argparse.Namespace) -> Experiment:
+def experiment(folder: Path, method: str, given: argparse.Namespace) -> Experiment:
     return resolve(
         {
             "data": {"name": "parties", "folder": str(folder)},

@@ -34,6 +34,23 @@ def test_every_method_gives_the_numbers_of_a_simulation(name, tmp_path):
     assert (result.bytes_up, result.bytes_down) == (simulated.bytes_up, simulated.bytes_down)
 
 
+@pytest.mark.parametrize("name", ["fed-avg", "fed-pub"])
+def test_in_float32_it_is_the_same_bytes_as_client_by_client(name, tmp_path):
+    result = deployed(tmp_path, parties(), name, dtype="float32").run()
+    one_by_one = experiment(tmp_path / "sites", name, dtype="float32", chunk=1)
+    simulated = run_experiment(one_by_one, tmp_path / "simulated")
+    assert_same_result(simulated, result, tolerance=0)
+
+
+def test_anchors_are_not_matched_for_a_method_that_makes_no_use_of_them(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-gnn", rounds=1)
+    asked = set()
+    coordinator.fleet.fault = lambda site, message: asked.add(decode_request(message).ask)
+    coordinator.run()
+    assert "step" in asked
+    assert "match" not in asked
+
+
 def is_step(message):
     return decode_request(message).ask == "step"
 

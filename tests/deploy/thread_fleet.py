@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 from atoll.data.parties import write_parties
-from atoll.deploy.coordinator import NETWORK, Coordinator
+from atoll.deploy.coordinator import Coordinator
 from atoll.deploy.fleet import Fleet
+from atoll.deploy.journal import Journal
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.site import Site
-from atoll.experiment.checkpoint import write_tree
 from atoll.experiment.config import resolve
 from atoll.experiment.result import store_setup
 from atoll.experiment.runner import load_parties
@@ -77,8 +77,7 @@ def deployed(tmp_path: Path, graphs, method: str, **options):
     run_dir = tmp_path / "run"
     run_dir.mkdir(exist_ok=True)
     if chosen.method.needs_network:
-        network = torch.from_numpy(load_parties(chosen).network.toarray())
-        write_tree(run_dir / NETWORK, {"network": network}, {})
+        Journal(run_dir).keep_network(torch.from_numpy(load_parties(chosen).network.toarray()))
     plan.store(run_dir)
     store_setup(run_dir, chosen, 1)
     return Coordinator(plan, run_dir, ThreadFleet(sites))

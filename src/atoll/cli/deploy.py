@@ -147,6 +147,7 @@ def status(
 ) -> None:
     """What the runs of this machine's server are doing, and which sites are missing."""
     import json
+    import time
 
     from rich.table import Table
 
@@ -160,11 +161,13 @@ def status(
     if as_json:
         print(json.dumps(found))
         return
-    table = Table("run", "state", "round", "sites", "missing", box=None, padding=(0, 2, 0, 0))
+    columns = ("run", "state", "last word", "round", "sites", "missing")
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0))
     for entry in found:
         table.add_row(
             entry["run"],
             entry["state"],
+            f"{time.time() - entry['time']:.0f} s ago" if "time" in entry else "",
             f"{entry['round']}/{entry['rounds']}",
             str(len(entry.get("present", []))),
             "; ".join(f"{site}: {why}" for site, why in entry.get("missing", {}).items()),

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars
 import torch
-from scipy import sparse
 
 from atoll.deploy.anchors import matched_anchors
 from atoll.deploy.fleet import Fleet
+from atoll.deploy.journal import Journal
 from atoll.deploy.messages import Answer, Request
 from atoll.deploy.plan import Plan
 from atoll.deploy.remote import BelowQuorum, Remote
 from atoll.errors import AtollError, NoReplies
-from atoll.experiment.checkpoint import (
-    load_checkpoint,
-    read_parquet,
-    read_tree,
-    save_checkpoint,
-    write_json,
-    write_tree,
-)
 from atoll.experiment.config import describe
 from atoll.experiment.history import History
-from atoll.experiment.result import (
-    Result,
-    Size,
-    is_complete,
-    load_result,
-    store_result,
-    store_tables,
-)
+from atoll.experiment.result import Result, Size, is_complete, load_result, store_result
 from atoll.federation.protocol import Replies
 from atoll.methods.base import Info
-from atoll.tree import Ragged, Tree
+from atoll.tree import Tree
 
 log = logging.getLogger("atoll")
-STATUS, HANDOVER, NETWORK = "status.json", "handover", "network.safetensors"
 _SECONDS_TO_COME_UP = 60.0
-_SITES, _ANCHORS = "sites.json", "anchors.safetensors"
 
 
 class Stopped(AtollError):
@@ -71,6 +52,7 @@ class Coordinator:
     def __post_init__(self) -> None:
         experiment, terms = self.plan.experiment, self.plan.terms
         self.method = experiment.method
+        self.journal = Journal(self.run_dir)
         self.history = History(self.method.task.metric)
         self.fed = Remote(
             self.fleet,
@@ -79,7 +61,7 @@ class Coordinator:
             self.plan.run,
             deadline=terms.deadline,
             quorum=self.plan.quorum,
-            attempt=self._next_attempt(),
+            attempt=self.journal.next_attempt(),
         )
 
     def run(self) -> Result | None:
@@ -100,11 +82,13 @@ class Coordinator:
         self._tell("starting")
         self._assemble()
         sizes = self._begin()
-        self._restore()
+        restored = self.journal.restore(self.history, self.fed.ledger)
+        if restored is not None:
+            self.done, self.state = restored
         while self.done < self.plan.experiment.run.rounds:
             if self.stopped():
                 raise Stopped(f"the job was ended after round {self.done}.")
-            if (self.run_dir / HANDOVER).exists():
+            if self.journal.handover:
                 self._tell("handover")
                 return None
             self._round(self.done + 1)
@@ -138,12 +122,14 @@ class Coordinator:
 
     def _begin(self) -> list[Size]:
         """Learn the sites' sizes, match anchors, and tell everybody what the run is."""
-        known: dict[str, Any] = self._facts(_SITES)
+        known = self.journal.sites()
         for site, answer in self._ask_present("hello").items():
             known[site] = dict(answer.facts)
         self._refuse_unlike(known)
-        write_json(self.run_dir / _SITES, known)
-        anchors = self._anchors() if self.method.needs_anchors else ()
+        self.journal.keep_sites(known)
+        method = self.method
+        match = partial(matched_anchors, self.fed, self.plan.terms.anchors)
+        anchors = self.journal.anchors(match) if method.needs_anchors else ()
         self._introduce(self.fed.present)
         first = known[next(iter(known))]
         info = Info(
@@ -152,9 +138,9 @@ class Coordinator:
             int(first["classes"]),
             getattr(torch, self.plan.experiment.run.dtype),
             anchors,
-            self._network() if self.method.needs_network else None,
+            self.journal.network(method.registered_name) if method.needs_network else None,
         )
-        self.state = self.method.start(info, self.plan.experiment.run.seed)
+        self.state = method.start(info, self.plan.experiment.run.seed)
         blank = {"nodes": 0, "train": 0}
         told = [known.get(site, blank) for site in self.plan.sites]
         return [Size(int(facts["nodes"]), int(facts["train"])) for facts in told]
@@ -195,31 +181,6 @@ class Coordinator:
                         f"sites the same."
                     )
 
-    def _network(self) -> sparse.csr_array:
-        """The network among sites that the operator has laid down for the server."""
-        path = self.run_dir / NETWORK
-        if not path.is_file():
-            raise AtollError(
-                f"{self.method.registered_name} needs the network among the sites; give it as a "
-                f"file with --network."
-            )
-        tree, _ = read_tree(path)
-        matrix = tree["network"]
-        assert isinstance(matrix, torch.Tensor)
-        return sparse.csr_array(matrix.numpy())
-
-    def _anchors(self) -> tuple[np.ndarray, ...]:
-        """Each site's anchors as numbers; matched once a run, then read from its directory."""
-        path = self.run_dir / _ANCHORS
-        if not path.is_file():
-            numbers = matched_anchors(self.fed, self.plan.terms.anchors)
-            values = torch.from_numpy(np.concatenate(numbers))
-            sizes = tuple(len(n) for n in numbers)
-            write_tree(path, {"anchors": Ragged(values, sizes)}, {})
-        anchors = read_tree(path)[0]["anchors"]
-        assert isinstance(anchors, Ragged)
-        return tuple(block.numpy() for block in anchors.blocks())
-
     def _round(self, r: int) -> None:
         """One round; begun anew, from the same states, while too few sites see it through."""
         until = time.monotonic() + self.plan.terms.patience
@@ -236,9 +197,9 @@ class Coordinator:
                 self._complete_round(r)
                 return
             except BelowQuorum:
-                self.fed.attempt = self._next_attempt()
+                self.fed.attempt = self.journal.next_attempt()
                 self._tell("waiting", self.fed.shortage())
-                if (self.run_dir / HANDOVER).exists():
+                if self.journal.handover:
                     return
                 if time.monotonic() > until:
                     self._below_quorum()
@@ -257,7 +218,7 @@ class Coordinator:
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
         self.state, self.done = state, r
         self.val = self.history.add(r, replies, seconds, up, down)
-        self._save()
+        self.journal.save(r, state, self.history, self.fed.ledger)
         self._tell("running")
 
     def _conclude(self) -> Replies | None:
@@ -279,55 +240,17 @@ class Coordinator:
             f"{self.run_dir}"
         )
 
-    def _save(self) -> None:
-        table = self.fed.ledger.table()
-        store_tables(self.run_dir, self.history, self.fed.ledger)
-        # What is written once need not be made anew every round.
-        self.fed.ledger.before, self.fed.ledger.entries = table, []
-        self.history.scores = [self.history.table()]
-        save_checkpoint(self.run_dir, self.done, self.state, {})
-
-    def _restore(self) -> None:
-        checkpoint = load_checkpoint(self.run_dir)
-        if checkpoint is None:
-            return
-        self.done, self.state, _ = checkpoint
-        until = polars.col("round") <= self.done
-        self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
-        self.history.rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until).to_dicts()
-        self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
-        if len(self.history.rounds) != self.done:
-            raise AtollError(
-                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before "
-                f"its checkpoint; start the run anew."
-            )
-
-    def _next_attempt(self) -> int:
-        """Attempts are counted over restarts: no reply of an earlier one can be taken for ours."""
-        number = int(self._facts("attempt.json").get("attempt", 0)) + 1
-        write_json(self.run_dir / "attempt.json", {"attempt": number})
-        return number
-
-    def _facts(self, name: str) -> dict[str, Any]:
-        path = self.run_dir / name
-        return json.loads(path.read_text()) if path.is_file() else {}
-
     def _tell(self, state: str, message: str = "") -> None:
-        """What an operator sees."""
-        write_json(
-            self.run_dir / STATUS,
-            {
-                "run": self.plan.run,
-                "state": state,
-                "message": message,
-                "round": self.done,
-                "rounds": self.plan.experiment.run.rounds,
-                "validation": _finite(getattr(self, "val", None)),
-                "attempt": self.fed.attempt,
-                "present": list(self.fed.present),
-                "missing": dict(self.fed.missing),
-                "time": time.time(),
-            },
+        self.journal.tell(
+            run=self.plan.run,
+            state=state,
+            message=message,
+            round=self.done,
+            rounds=self.plan.experiment.run.rounds,
+            validation=_finite(getattr(self, "val", None)),
+            attempt=self.fed.attempt,
+            present=list(self.fed.present),
+            missing=dict(self.fed.missing),
         )
 
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from atoll.deploy.pipe import serve
@@ -17,13 +16,16 @@ from atoll.deploy.settings import SOCKET, site_from_environment
 
 
 def main(command: list[str]) -> int:
-    with tempfile.TemporaryDirectory(prefix="atoll-") as folder:
-        path = Path(folder) / "site"
-        serve(path, site_from_environment().handle)
-        node = subprocess.Popen(command, env=os.environ | {SOCKET: str(path)})
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: node.terminate())
+    # In the kit, which is its owner's alone: a temporary folder would outlive a killed node.
+    path = Path(os.environ["FLWR_HOME"]) / "site"
+    serve(path, site_from_environment().handle)
+    node = subprocess.Popen(command, env=os.environ | {SOCKET: str(path)})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: node.terminate())
+    try:
         return node.wait()
+    finally:
+        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Literal
+from typing import ClassVar, Literal
 
 from atoll.deploy.plan import Plan
 from atoll.errors import AtollError
@@ -21,6 +21,9 @@ class Operator(ABC):
 
     Any of these may raise :class:`OutOfTouch`.
     """
+
+    # How often to ask after a job: the coordinator's own word is read at once, from its files.
+    seconds_between_calls: ClassVar[float] = 5.0
 
     @abstractmethod
     def submit(self, plan: Plan) -> str:

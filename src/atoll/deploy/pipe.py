@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -13,16 +15,20 @@ _HEADER = 8
 
 def request(path: str, message: bytes) -> bytes:
     """Send a message and wait for the answer; whoever asked for it has a deadline of its own."""
+    folder, name = os.path.split(path)
     with socket.socket(socket.AF_UNIX) as link:
-        link.connect(path)
+        with contextlib.chdir(folder):  # a socket's path may have some hundred characters only
+            link.connect(name)
         _send(link, message)
         return _receive(link)
 
 
 def serve(path: Path, answer: Callable[[bytes], bytes]) -> None:
     """Answer requests from now on, in threads of their own."""
+    path.unlink(missing_ok=True)  # of one who was killed
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
+    with contextlib.chdir(path.parent):
+        listener.bind(path.name)
     path.chmod(0o600)
     listener.listen()
 

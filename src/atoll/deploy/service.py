@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from atoll.deploy.journal import Journal
 from atoll.deploy.operator import Operator
 from atoll.deploy.plan import is_deployed, read_plan
 from atoll.deploy.processes import Household, Process
-from atoll.deploy.supervisor import Supervisor, read_status
+from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError
 from atoll.experiment.result import is_complete
 
@@ -80,7 +81,7 @@ def statuses(runs: Path) -> list[dict[str, Any]]:
     """What every run last said, for an operator."""
     found = []
     for run_dir in sorted(p for p in runs.iterdir() if is_deployed(p)):
-        status = read_status(run_dir) or {"state": "waiting", "round": 0, "rounds": 0}
+        status = Journal(run_dir).status() or {"state": "waiting", "round": 0, "rounds": 0}
         found.append({"run": run_dir.name, **status})
     return found
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from atoll.deploy.coordinator import NETWORK, STATUS
+from atoll.deploy.journal import Journal, needs_network
 from atoll.deploy.kits import engine_of, sites_of
 from atoll.deploy.network import read_network
 from atoll.deploy.plan import Terms, is_deployed, new_plan, read_plan
 from atoll.deploy.service import AGAIN
-from atoll.deploy.supervisor import read_status
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_json, write_tree
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result, is_complete, load_result, store_setup
 from atoll.experiment.runner import Progress
@@ -26,15 +24,12 @@ def hand_in(
     """Lay a run down where the server finds it."""
     plan = new_plan(engine_of(kits / "server"), sites_of(kits), experiment, terms)
     if experiment.method.needs_network and network is None:
-        raise AtollError(
-            f"{experiment.method.registered_name} needs the network among the sites; give it as a "
-            f"file with --network."
-        )
+        raise needs_network(experiment.method.registered_name)
     run_dir = runs / plan.run
     run_dir.mkdir(parents=True)
     store_setup(run_dir, experiment, experiment.run.threads)
     if network is not None:
-        write_tree(run_dir / NETWORK, {"network": read_network(network, plan.sites)}, {})
+        Journal(run_dir).keep_network(read_network(network, plan.sites))
     plan.store(run_dir)
     return run_dir
 
@@ -44,16 +39,17 @@ def hand_in_again(runs: Path, run: str) -> Path:
     run_dir = runs / run
     if not is_deployed(run_dir):
         raise AtollError(f"there is no run '{run}' in '{runs}'; see: atoll status")
-    write_json(run_dir / STATUS, read_status(run_dir) | {"state": "waiting", "message": ""})
+    journal = Journal(run_dir)
+    journal.tell(**journal.status() | {"state": "waiting", "message": ""})
     (run_dir / AGAIN).touch()
     return run_dir
 
 
 def follow(run_dir: Path, progress: Progress) -> Result:
     """Until the run is complete or has stopped. Ctrl-C ends the watching, not the run."""
-    shown = 0
+    shown, journal = 0, Journal(run_dir)
     while True:
-        status = read_status(run_dir)
+        status = journal.status()
         if int(status.get("round", 0)) > shown:
             shown = int(status["round"])
             value = status.get("validation")

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from atoll.deploy.coordinator import HANDOVER, STATUS
+from atoll.deploy.journal import Journal
 from atoll.deploy.operator import Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.errors import AtollError
 from atoll.experiment.runner import Progress
 
 _BETWEEN_LOOKS = 0.5
-_BETWEEN_ROLL_CALLS = 5.0
 _VAIN_JOBS = 3
-_TRIES = 5
+_TRIES, _BETWEEN_TRIES = 5, 5.0
 log = logging.getLogger("atoll")
-
-
-def read_status(run_dir: Path) -> dict[str, Any]:
-    """What the coordinator last said; empty before it said anything."""
-    try:
-        status = json.loads((run_dir / STATUS).read_text())
-    except (OSError, ValueError):
-        return {}
-    return status if isinstance(status, dict) else {}
 
 
 @dataclass
@@ -45,15 +33,18 @@ class Supervisor:
     progress: Progress | None = None
     check: Callable[[], None] = lambda: None
 
+    def __post_init__(self) -> None:
+        self._journal = Journal(self.run_dir)
+
     def run(self) -> None:
         """Until the run is complete. Raises the coordinator's own sentence if it stops."""
         shown, vain = 0, 0
         self._muster()
         while True:
-            before = int(read_status(self.run_dir).get("round", 0))
+            before = int(self._journal.status().get("round", 0))
             job = self._start()
             outcome = self._watch(job, shown)
-            status = read_status(self.run_dir)
+            status = self._journal.status()
             shown = int(status.get("round", 0))
             if outcome == "complete":
                 return
@@ -69,7 +60,7 @@ class Supervisor:
     def _muster(self) -> None:
         """Wait for the sites: for all of them at first, for a quorum where a run is continued."""
         until = time.monotonic() + self.plan.terms.patience
-        begun = bool(read_status(self.run_dir))
+        begun = bool(self._journal.status())
         while True:
             self.check()
             here = self._connected() & set(self.plan.sites)
@@ -92,23 +83,23 @@ class Supervisor:
             return set()
 
     def _start(self) -> str:
-        (self.run_dir / HANDOVER).unlink(missing_ok=True)
-        self._attempt = int(read_status(self.run_dir).get("attempt", 0))
+        self._journal.no_handover()
+        self._attempt = int(self._journal.status().get("attempt", 0))
         for _ in range(_TRIES - 1):
             try:
                 return self.operator.submit(self.plan)
             except OutOfTouch as problem:
                 self.check()
                 log.warning("%s", problem)
-                time.sleep(_BETWEEN_ROLL_CALLS)
+                time.sleep(_BETWEEN_TRIES)
         return self.operator.submit(self.plan)
 
     def _watch(self, job: str, shown: int) -> str:
         """How a job ends: complete, stopped, failed, handover, or lost."""
-        next_call = time.monotonic() + _BETWEEN_ROLL_CALLS
+        next_call = time.monotonic() + self.operator.seconds_between_calls
         while True:
             self.check()
-            status = read_status(self.run_dir)
+            status = self._journal.status()
             # Before the new job has said anything, the file is still the last one's.
             spoke = int(status.get("attempt", 0)) > self._attempt
             if spoke and self.progress is not None and int(status["round"]) > shown:
@@ -125,12 +116,12 @@ class Supervisor:
                 except OutOfTouch as problem:
                     log.warning("%s", problem)
                     ended = False
-                if ended and read_status(self.run_dir) == status:
+                if ended and self._journal.status() == status:
                     return "handover" if spoke and status["state"] == "handover" else "lost"
-                next_call = time.monotonic() + _BETWEEN_ROLL_CALLS
+                next_call = time.monotonic() + self.operator.seconds_between_calls
             time.sleep(_BETWEEN_LOOKS)
 
     def _readmit(self, job: str, missing: set[str]) -> None:
         """Have the run go on in a new job if that brings sites back."""
         if self.operator.outside(job, missing):
-            (self.run_dir / HANDOVER).touch()
+            self._journal.ask_for_handover()

@@ -16,20 +16,20 @@ from typing import Protocol
 import torch
 
 from atoll.data.parties import party_folders
-from atoll.deploy.coordinator import HANDOVER, NETWORK
+from atoll.deploy.journal import Journal
 from atoll.deploy.operator import Operator
 from atoll.deploy.plan import Plan, Terms, new_plan, read_plan, require_engine
 from atoll.deploy.processes import Household, Process
 from atoll.deploy.settings import SLOW
-from atoll.deploy.supervisor import Supervisor, read_status
+from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError, Interrupted
-from atoll.experiment.checkpoint import write_json, write_tree
+from atoll.experiment.checkpoint import write_json
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result, is_complete, load_result, new_run_dir, store_setup
 from atoll.experiment.runner import Progress, load_parties
 
 _FEDERATION = "federation"
-_SECONDS_TO_CONNECT = 180.0
+_SECONDS_TO_CONNECT, _SECONDS_TO_FINISH = 180.0, 30.0
 
 
 class Local(Protocol):
@@ -92,7 +92,11 @@ def federation(
             local.start_site(household, site, data, {SLOW: (slow or {}).get(site, "0")})
         operator = local.operator()
         try:
-            _wait_for_sites(operator, household, set(sites))
+            for _ in _until_connected(operator, household, set(sites)):
+                if interrupted():
+                    raise Interrupted(
+                        f"interrupted while starting; continue with: atoll resume {home.parent}"
+                    )
             yield Stage(local, household, sites, runs, operator, interrupted)
         finally:
             operator.close()
@@ -162,10 +166,11 @@ def site_names(folders: list[Path]) -> dict[str, Path]:
     return names
 
 
-def _wait_for_sites(operator: Operator, household: Household, sites: set[str]) -> None:
-    """Until all are connected; a node that ends meanwhile is told of."""
+def _until_connected(operator: Operator, household: Household, sites: set[str]) -> Iterator[None]:
+    """Looks until all are connected; a node that ends meanwhile is told of."""
     until = time.monotonic() + _SECONDS_TO_CONNECT
-    while not sites <= operator.connected():
+    while missing := sites - operator.connected():
+        yield
         for process in household.members.values():
             if not process.alive:
                 raise AtollError(
@@ -173,10 +178,9 @@ def _wait_for_sites(operator: Operator, household: Household, sites: set[str]) -
                     f"{process.log}"
                 )
         if time.monotonic() > until:
-            missing = ", ".join(sorted(sites - operator.connected()))
             raise AtollError(
-                f"{missing} did not connect within {_SECONDS_TO_CONNECT:g} s; see the logs of the "
-                f"run's federation folder."
+                f"{', '.join(sorted(missing))} did not connect within {_SECONDS_TO_CONNECT:g} s; "
+                f"see the logs of the run's federation folder."
             )
         time.sleep(0.5)
 
@@ -185,18 +189,20 @@ def _server_lives(household: Household, run_dir: Path) -> None:
     server = household.members["the server"]
     if not server.alive:
         raise AtollError(
-            f"the server died after round {read_status(run_dir).get('round', 0)}; see "
+            f"the server died after round {Journal(run_dir).status().get('round', 0)}; see "
             f"{server.log} and continue with: atoll resume {run_dir}"
         )
 
 
 def _stop_in_order(run_dir: Path, asked: list[float]) -> None:
-    """Let the round finish, then end; but not forever."""
+    """Let the round finish, then end; but not forever, and not before there is one."""
+    journal = Journal(run_dir)
     if not asked:
-        (run_dir / HANDOVER).touch()
+        journal.ask_for_handover()
         asked.append(time.monotonic())
-    status = read_status(run_dir)
-    if status.get("state") == "handover" or time.monotonic() - asked[0] > 30:
+    status = journal.status()
+    late = time.monotonic() - asked[0] > _SECONDS_TO_FINISH
+    if status.get("state") in (None, "handover") or late:
         raise Interrupted(
             f"interrupted after round {status.get('round', 0)}; continue with: atoll resume "
             f"{run_dir}"
@@ -235,4 +241,4 @@ def _lay_down_network(run_dir: Path, experiment: Experiment, file: Path | None, 
         counted = load_parties(experiment).network
         assert counted is not None
         matrix = torch.from_numpy(counted.toarray())
-    write_tree(run_dir / NETWORK, {"network": matrix}, {})
+    Journal(run_dir).keep_network(matrix)

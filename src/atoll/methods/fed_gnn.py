@@ -66,6 +66,7 @@ class FedGNN(GlobalModel):
       (0: not). Its pseudo items hide which rows of an embedding table change; there is none here.
     """
 
+    # With ``match=anchors``; a method that is set up otherwise needs none.
     needs_anchors: ClassVar[bool] = True
     private: ClassVar[frozenset[str]] = Method.private | {"guest"}
 
@@ -78,6 +79,7 @@ class FedGNN(GlobalModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "needs_anchors", self.match == "anchors")
         if not -1 <= self.threshold <= 1:
             raise AtollError(
                 f"method.threshold is {self.threshold}; a cosine lies between -1 and 1."

@@ -1,0 +1,135 @@
+"""A deployed run's directory: what its coordinator continues from and its operator reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import torch
+from scipy import sparse
+
+from atoll.errors import AtollError
+from atoll.experiment.checkpoint import (
+    load_checkpoint,
+    read_parquet,
+    read_tree,
+    save_checkpoint,
+    write_json,
+    write_tree,
+)
+from atoll.experiment.history import History
+from atoll.experiment.result import store_tables
+from atoll.federation.ledger import Ledger
+from atoll.tree import Ragged, Tree
+
+_STATUS, _HANDOVER = "status.json", "handover"
+_SITES, _ATTEMPT = "sites.json", "attempt.json"
+_ANCHORS, _NETWORK = "anchors.safetensors", "network.safetensors"
+
+
+class Journal:
+    """Everything is in it before the next round begins, so a coordinator can be killed anytime."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+
+    def status(self) -> dict[str, Any]:
+        """What the coordinator last said; empty before it said anything."""
+        return self._facts(_STATUS)
+
+    def tell(self, **status: Any) -> None:
+        """What an operator sees."""
+        write_json(self.run_dir / _STATUS, status | {"time": time.time()})
+
+    def ask_for_handover(self) -> None:
+        """Have the coordinator end its job after this round; another will go on from there."""
+        (self.run_dir / _HANDOVER).touch()
+
+    def no_handover(self) -> None:
+        (self.run_dir / _HANDOVER).unlink(missing_ok=True)
+
+    @property
+    def handover(self) -> bool:
+        return (self.run_dir / _HANDOVER).exists()
+
+    def next_attempt(self) -> int:
+        """Attempts are counted over restarts: no reply of an earlier one can be taken for ours."""
+        # In two files, so that a torn one does not start the count anew.
+        noted = (self._facts(_ATTEMPT), self.status())
+        number = max(int(facts.get("attempt", 0)) for facts in noted) + 1
+        write_json(self.run_dir / _ATTEMPT, {"attempt": number})
+        return number
+
+    def sites(self) -> dict[str, Any]:
+        """What the sites said of themselves when they came."""
+        return self._facts(_SITES)
+
+    def keep_sites(self, known: dict[str, Any]) -> None:
+        write_json(self.run_dir / _SITES, known)
+
+    def anchors(self, match: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+        """Each site's anchors as numbers; matched once a run, then read from here."""
+        path = self.run_dir / _ANCHORS
+        if not path.is_file():
+            numbers = match()
+            values = torch.from_numpy(np.concatenate(numbers))
+            write_tree(path, {"anchors": Ragged(values, tuple(len(n) for n in numbers))}, {})
+        anchors = read_tree(path)[0]["anchors"]
+        assert isinstance(anchors, Ragged)
+        return tuple(block.numpy() for block in anchors.blocks())
+
+    def network(self, method: str) -> sparse.csr_array:
+        """The network among sites that the operator has laid down for the server."""
+        path = self.run_dir / _NETWORK
+        if not path.is_file():
+            raise needs_network(method)
+        matrix = read_tree(path)[0]["network"]
+        assert isinstance(matrix, torch.Tensor)
+        return sparse.csr_array(matrix.numpy())
+
+    def keep_network(self, matrix: torch.Tensor) -> None:
+        write_tree(self.run_dir / _NETWORK, {"network": matrix}, {})
+
+    def save(self, done: int, state: Tree, history: History, ledger: Ledger) -> None:
+        """A complete round."""
+        table = ledger.table()
+        store_tables(self.run_dir, history, ledger)
+        # What is written once need not be made anew every round.
+        ledger.before, ledger.entries = table, []
+        history.scores = [history.table()]
+        save_checkpoint(self.run_dir, done, state, {})
+
+    def restore(self, history: History, ledger: Ledger) -> tuple[int, Tree] | None:
+        """The last complete round and the server's state after it; None before the first."""
+        checkpoint = load_checkpoint(self.run_dir)
+        if checkpoint is None:
+            return None
+        done, state, _ = checkpoint
+        until = polars.col("round") <= done
+        history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
+        history.rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until).to_dicts()
+        ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
+        if len(history.rounds) != done:
+            raise AtollError(
+                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before "
+                f"its checkpoint; start the run anew."
+            )
+        return done, state
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        try:
+            facts = json.loads((self.run_dir / name).read_text())
+        except (OSError, ValueError):
+            return {}
+        return facts if isinstance(facts, dict) else {}
+
+
+def needs_network(method: str) -> AtollError:
+    return AtollError(
+        f"{method} needs the network among the sites; give it as a file with --network."
+    )
