@@ -33,6 +33,10 @@ class Jacobian:
         """By W1: ``[K, f, H]``."""
         raise NotImplementedError("abstract")
 
+    def subtract_first(self, w1: Tensor, u_K: Tensor) -> Tensor:
+        """``W1 - J^T u`` for one W1 ``[f, H]``: ``[K, f, H]``."""
+        return w1 - self.first(u_K)
+
     def second(self, u_K: Tensor) -> Tensor:
         """By W2: ``[K, H, c]``."""
         raise NotImplementedError("abstract")
@@ -55,6 +59,10 @@ class Structured(Jacobian):
 
     def first(self, u_K: Tensor) -> Tensor:
         return self.moments_K * (u_K @ self.w2.T)[:, None, :]
+
+    def subtract_first(self, w1: Tensor, u_K: Tensor) -> Tensor:
+        # One pass over K models instead of two.
+        return torch.addcmul(w1, self.moments_K, (u_K @ self.w2.T)[:, None, :], value=-1)
 
     def second(self, u_K: Tensor) -> Tensor:
         return self.units_K[:, :, None] * u_K[:, None, :]
@@ -89,11 +97,13 @@ class Full(Jacobian):
 class Block(NamedTuple):
     """Training points of K clients, filled up to the same number: those that don't exist weigh 0.
 
-    Shapes: ``x [K, n, f]``, ``target [K, n, c]`` one-hot, ``row [K, n]`` the points' row among all
-    of the clients' points, and one past the last where there is none.
+    Shapes: ``x [K, n, f]``, ``gram [K, n, n]`` its products, ``target [K, n, c]`` one-hot, ``row
+    [K, n]`` the points' row among all of the clients' points, and one past the last where there is
+    none.
     """
 
     x: Tensor
+    gram: Tensor
     target: Tensor
     row: Tensor
 
@@ -112,7 +122,8 @@ def training_block(cohort: Cohort) -> Block:
             x[at, : graph.nodes] = dense(graph.x)
             row[at, : graph.nodes] = torch.arange(ends[at], ends[at + 1])
             target[at, torch.arange(graph.nodes), torch.from_numpy(graph.y)] = 1.0
-        return Block(torch.from_numpy(x).to(cohort.dtype), target, row)
+        x_K = torch.from_numpy(x).to(cohort.dtype)
+        return Block(x_K, x_K @ x_K.mT, target, row)
 
     return cohort.cached("training block", build)
 
@@ -133,13 +144,14 @@ def descend_compensated(
     w1, w2 = given["lin1.weight"], given["lin2.weight"]
     own = own_K[:, None, None]
     w2_K = w2.expand(len(own_K), *w2.shape)
-    start, gram = block.x @ w1, block.x @ block.x.mT
+    start = block.x @ w1
     p = torch.zeros_like(start)
     u_K = torch.zeros_like(others_K)
-    seen = None if jacobian is None else jacobian.seen_by(block.x)
+    # The first step moves from where C_k was taken: what others' points make of W1 comes after it.
+    seen = None if jacobian is None or len(weights) == 1 else jacobian.seen_by(block.x)
     filled = torch.cat([weights, weights.new_zeros(len(weights), 1)], dim=1)
     for share in filled[:, block.row]:
-        before = start - gram @ p
+        before = start - block.gram @ p
         if seen is not None:
             before -= seen.first(u_K)
         units = before.relu()
@@ -150,7 +162,8 @@ def descend_compensated(
         u_K = u_K + lr * v_K
         step = own * (units.mT @ v)
         w2_K = w2_K - lr * (step if jacobian is None else step + jacobian.second(v_K))
-    w1_K = w1 - block.x.mT @ p if jacobian is None else w1 - jacobian.first(u_K)
-    if jacobian is not None:
-        w1_K.baddbmm_(block.x.mT, p, alpha=-1)
+    if jacobian is None:
+        w1_K = w1 - block.x.mT @ p
+    else:
+        w1_K = jacobian.subtract_first(w1, u_K).baddbmm_(block.x.mT, p, alpha=-1)
     return {"lin1.weight": w1_K, "lin2.weight": w2_K}
