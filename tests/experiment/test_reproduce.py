@@ -72,6 +72,19 @@ def test_settings_of_table_row_and_method_are_laid_over_each_other(made_up):
     assert cells["other", "local"].tolerance == 100.0
 
 
+def test_intervals_are_shown_where_a_recipe_asks_for_them(made_up, tmp_path):
+    made_up()
+    path = tmp_path / "recipes/nobody/table-1.toml"
+    path.write_text("interval = true\n" + path.read_text())
+    assert reproduce("--row", "small", "--column", "local", "--seeds", "3").exit_code == 0
+    (cell,) = reproduction.load_cells(tmp_path / "results", "nobody/table-1").values()
+    # Student's t with two degrees of freedom is 4.303 at 97.5 %.
+    assert cell.interval == pytest.approx(4.303 * cell.std / 3**0.5, rel=1e-3)
+    page = (tmp_path / "results/nobody/table-1.md").read_text()
+    assert "| ours | 95 % | diff. |" in page
+    assert f"± {cell.interval:.2f} |" in page
+
+
 def test_a_wide_spread_of_the_paper_widens_the_tolerance(made_up, tmp_path):
     made_up(tolerance=0.8)
     path = tmp_path / "recipes/nobody/table-1.toml"
@@ -208,7 +221,7 @@ def test_two_figures_of_one_experiment_train_once(made_up, tmp_path, monkeypatch
     runs = []
     original = run_study.run_experiment
     monkeypatch.setattr(
-        run_study, "run_experiment", lambda e, out: runs.append(e) or original(e, out)
+        run_study, "run_experiment", lambda e, out, **how: runs.append(e) or original(e, out, **how)
     )
     write_figure(tmp_path, "lines")
     reproduce("--row", "two", "--seeds", "1")

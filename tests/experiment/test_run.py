@@ -96,6 +96,12 @@ def test_bytes_are_those_of_the_models_sent(tmp_path):
     assert (alone.bytes_up, alone.bytes_down) == (0, 0)
 
 
+def test_a_run_can_do_without_the_ledgers_table(tmp_path):
+    result = run_experiment(small(), tmp_path / "run", ledger=False)
+    assert not (tmp_path / "run" / "ledger.parquet").exists()
+    assert result.bytes_up > 0
+
+
 def test_centralized_sees_the_whole_graph(tmp_path):
     experiment = small(method={"name": "centralized"})
     [whole] = load_parties(experiment).graphs

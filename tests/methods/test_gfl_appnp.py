@@ -188,7 +188,7 @@ def test_noise_is_standard_normal_on_every_entry():
         method = gfl(compensation=kind)
         fed, state = federation(method, parties, ring(4))
         state = method._exchange(fed, state)
-        sent[kind] = method._jacobian(under(state, "gradient"), under(state, "model"))
+        sent[kind] = method._jacobian(state, under(state, "model"))
     exact = sent["exact"].in_full()
     mixing = personalised_propagation(ring(4), 0.1, 10)
     np.fill_diagonal(mixing, 0)
@@ -200,6 +200,25 @@ def test_noise_is_standard_normal_on_every_entry():
         noise = (noisy - clean).flatten(1) / torch.from_numpy(scale)[:, None]
         assert abs(noise.mean().item()) < 0.25
         assert noise.std().item() == pytest.approx(1, abs=0.2)
+
+
+def test_felt_noise_moves_the_average_as_sent_noise_does():
+    """The same spread of every weight over draws of the noise, and the same mean."""
+    _, parties, network = node_clients()
+    moved = {}
+    for kind in ("sent", "felt"):
+        method = gfl(epochs=2, compensation="noisy", noise=kind, optimizer=SGD(lr=0.1))
+        cohort = Cohort(parties, dtype=torch.float64)
+        info = Info(25, 24, 3, torch.float64, network=network)
+        draws = []
+        for seed in range(100):
+            fed, state = InProcess(Host(method, cohort, seed=seed)), method.start(info, 0)
+            fed.begin(1)
+            draws.append(method.round(fed, state, 1)["model/lin1.weight"])
+        moved[kind] = torch.stack(draws)
+    sent, felt = moved["sent"], moved["felt"]
+    assert (felt.std(0) / sent.std(0)).mean().item() == pytest.approx(1, abs=0.05)
+    assert ((felt.mean(0) - sent.mean(0)).abs() / sent.std(0)).mean() < 0.2
 
 
 def test_batches_change_the_updates_and_are_repeatable():

@@ -26,11 +26,13 @@ class History:
     metric: str = "accuracy"
     scores: list[polars.DataFrame] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
+    # Rounds not yet in a frame: a frame a round costs more than a round of a small federation.
+    fresh: list[dict[str, np.ndarray]] = field(default_factory=list)
 
     def add(self, round: int, replies: Replies, seconds: float, up: int, down: int) -> float:
         """Record a round; returns the mean validation score over clients."""
         nodes = np.asarray(replies.body[_COUNT])
-        columns: dict[str, Any] = {
+        columns = {
             "round": np.full(len(replies.clients), round),
             "client": np.array(replies.clients),
         }
@@ -42,14 +44,23 @@ class History:
             metric = name.removeprefix("metric/")
             for i, split in enumerate(SPLITS):
                 columns[f"{split}_{metric}"] = values[:, i]
-        self.scores.append(polars.DataFrame(columns, nan_to_null=True))
+        self.fresh.append(columns)
         self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
-        mean = self.scores[-1][f"val_{self.metric}"].mean()
-        return float("nan") if mean is None else float(mean)  # type: ignore[arg-type]
+        known = columns[f"val_{self.metric}"]
+        known = known[~np.isnan(known)]
+        return float(known.mean()) if len(known) else float("nan")
 
     def table(self) -> polars.DataFrame:
         """One row a round and client."""
-        return polars.concat(self.scores) if self.scores else polars.DataFrame()
+        if self.fresh:
+            columns = {
+                name: np.concatenate([part[name] for part in self.fresh]) for name in self.fresh[0]
+            }
+            self.scores.append(polars.DataFrame(columns, nan_to_null=True))
+            self.fresh = []
+        if len(self.scores) > 1:
+            self.scores = [polars.concat(self.scores)]
+        return self.scores[0] if self.scores else polars.DataFrame()
 
     def best(self) -> Best:
         """The first round with the best mean validation score, and the scores there.

@@ -21,7 +21,7 @@ class Header:
     partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
     ``relative``. A cell may also be off by ``spreads`` times the paper's own standard deviation,
     where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
-    run in every row, published or not.
+    run in every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
     """
 
     title: str
@@ -34,6 +34,7 @@ class Header:
     above: Literal["fine", "outside"] = "outside"
     measure: str = "run"
     columns: tuple[str, ...] = ()
+    interval: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from atoll.experiment.checkpoint import damaged, write_atomically, write_json
 from atoll.experiment.config import describe, resolve
@@ -51,6 +53,14 @@ class Cell:
     @property
     def difference(self) -> float | None:
         return None if self.paper is None else self.ours - self.paper
+
+    @property
+    def interval(self) -> float:
+        """Half the 95 % interval of the mean over seeds, by Student's t."""
+        n = len(self.values)
+        if n < 2:
+            return math.nan
+        return float(stdtrit(n - 1, 0.975)) * self.std / math.sqrt(n)
 
     @property
     def outside(self) -> bool:

@@ -174,10 +174,11 @@ def store_setup(run_dir: Path, experiment: Experiment, threads: int) -> None:
     write_toml(run_dir / "environment.toml", environment() | facts)
 
 
-def store_tables(run_dir: Path, history: History, ledger: Ledger) -> None:
+def store_tables(run_dir: Path, history: History, ledger: Ledger | None) -> None:
     write_table(run_dir / "history.parquet", history.table())
     write_table(run_dir / "rounds.parquet", polars.DataFrame(history.rounds))
-    write_table(run_dir / "ledger.parquet", ledger.table())
+    if ledger is not None:
+        write_table(run_dir / "ledger.parquet", ledger.table())
 
 
 def store_result(

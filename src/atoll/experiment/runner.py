@@ -108,11 +108,18 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Tree]
 
 
 def run_experiment(
-    experiment: Experiment, out: Path | None = None, progress: Progress | None = None
+    experiment: Experiment,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    ledger: bool = True,
 ) -> Result:
-    """Run an experiment from its first round and keep it in a run directory."""
+    """Run an experiment from its first round and keep it in a run directory.
+
+    Without ``ledger`` the table of every tensor that crossed is not written: with a row a tensor,
+    client and round, it can take as long as the rounds themselves. Totals are kept in any case.
+    """
     parties = load_parties(experiment)
-    loop = _Loop(experiment, parties, new_run_dir(experiment, out), progress)
+    loop = _Loop(experiment, parties, new_run_dir(experiment, out), progress, ledger)
     store_setup(loop.run_dir, experiment, loop.threads)
     return loop.run()
 
@@ -142,6 +149,7 @@ class _Loop:
     parties: Parties
     run_dir: Path
     progress: Progress | None
+    ledger: bool = True
 
     def __post_init__(self) -> None:
         keep_freed_memory()
@@ -184,7 +192,7 @@ class _Loop:
                     self._save()
                     saved = time.monotonic()
             concluded = self.experiment.method.conclude(self.fed, self.state)
-        store_tables(self.run_dir, self.history, self.fed.ledger)
+        store_tables(self.run_dir, self.history, self.fed.ledger if self.ledger else None)
         return store_result(
             self.run_dir,
             self.experiment,

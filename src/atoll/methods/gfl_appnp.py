@@ -13,14 +13,23 @@ from atoll.methods.base import Info, Method, initial_model, methods
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
 from atoll.ops.batches import batch_weights, check_batch, training_points
-from atoll.ops.compensated import Full, Jacobian, Structured, descend_compensated, training_block
-from atoll.ops.encoder import encode, mean_of_points, misfits, mix_moments, moments
+from atoll.ops.compensated import (
+    Full,
+    Jacobian,
+    Structured,
+    Sum,
+    descend_compensated,
+    training_block,
+)
+from atoll.ops.encoder import encode, mean_of_points, misfits
+from atoll.ops.felt_noise import draw_felt, felt_jacobian
 from atoll.ops.optimize import SGD, Optimizer
 from atoll.ops.personalised import Weights, personalised_propagation
 from atoll.ops.ragged import segment_mean
+from atoll.ops.told_jacobians import Form, blank, mixed, told, told_moments
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import node_scores
-from atoll.tree import Params, Ragged, Tree, prefixed, take, under
+from atoll.tree import Params, Tree, prefixed, take, under
 
 
 @methods.register("gfl-appnp")
@@ -44,7 +53,9 @@ class GFLAPPNP(Method):
 
     ``compensation``: ``exact``; ``noisy`` (V1) adds a standard normal number to every entry of
     ``grad h_j`` before it is sent, in full, since noise has no structure; ``none`` (V2) leaves
-    gradients out, so that ``g = (y^ - y) A~_kk grad h``.
+    gradients out, so that ``g = (y^ - y) A~_kk grad h``. With ``noise = "felt"`` noise is not added
+    where it is sent but drawn as the sums that reach those who train (:mod:`atoll.ops.felt_noise`):
+    the same distribution for a thousandth of the numbers, for simulations only.
 
     Where the text leaves room:
 
@@ -74,7 +85,8 @@ class GFLAPPNP(Method):
     model: Model = field(default_factory=lambda: bare_mlp("glorot"))
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.5))
     epochs: int = 10
-    compensation: Literal["exact", "noisy", "none"] = "exact"
+    compensation: Form = "exact"
+    noise: Literal["sent", "felt"] = "sent"
     alpha: float = 0.1
     hops: int = 10
     weights: Weights = "appnp"
@@ -122,14 +134,33 @@ class GFLAPPNP(Method):
             state = self._exchange(fed, state)
         model = prefixed("model", under(state, "model"))
         trains = under(state, "trains")["clients"].tolist()
-        total = fed.sum(
-            "update",
-            shared=model,
-            each=_context(state, trains) | prefixed("gradient", under(state, "gradient")),
-            to=[fed.clients[k] for k in trains],
-            expect=model,
-        )
+        to = [fed.clients[k] for k in trains]
+        each = _context(state, trains) | prefixed("gradient", under(state, "gradient"))
+        if self._form != self.compensation:
+            return self._exchange(fed, state | self._felt_update(fed, state, model, each, to))
+        total = fed.sum("update", shared=model, each=each, to=to, expect=model)
         return self._exchange(fed, state | total.mean)
+
+    @property
+    def _form(self) -> Form:
+        """How Jacobians travel: without noise where it is only drawn as it is felt."""
+        felt = self.compensation == "noisy" and self.noise == "felt"
+        return "exact" if felt else self.compensation
+
+    def _felt_update(
+        self, fed: Federation, state: Tree, model: Tree, each: Tree, to: list[int]
+    ) -> Tree:
+        """The averaged model after an update with everybody's noise as those who train feel it."""
+        covariance, given = under(state, "noise")["covariance"], under(model, "model")
+        noise = draw_felt(covariance, state["reached/numbers"], given, fed.rng("noise"))
+        u_T = given["lin2.weight"].new_zeros(len(to), given["lin2.weight"].shape[1])
+        expect = model | {"moved/coefficients": u_T[0]}
+        replies = fed.ask("update", shared=model, each=each | noise.sent(), to=to, expect=expect)
+        answered = [to.index(client) for client in replies.clients]
+        u_T[answered] = under(replies.body, "moved")["coefficients"]
+        mean = {name: part.mean(0) for name, part in under(replies.body, "model").items()}
+        mean["lin1.weight"] -= noise.rest(u_T) / len(answered)
+        return prefixed("model", mean)
 
     def measure(self, fed: Federation, state: Tree) -> Replies:
         everybody = list(range(len(fed.clients)))
@@ -155,46 +186,40 @@ class GFLAPPNP(Method):
         """Collect ``h_j`` and ``grad h_j``; make ``C_k`` for all, ``grad C_k`` for who trains."""
         model = under(state, "model")
         shared = prefixed("model", model)
-        replies = fed.ask("represent", shared=shared, expect=self._one_representation(model))
+        expect = {"hidden/mean": model["lin2.weight"].new_zeros(model["lin2.weight"].shape[1])}
+        replies = fed.ask("represent", shared=shared, expect=expect | blank(model, self._form))
         replies = self._fitting(fed, replies, model["lin1.weight"].shape[0])
         place = {client: k for k, client in enumerate(fed.clients)}
         answered = torch.tensor([place[client] for client in replies.clients])
         mixing = under(state, "network")["mixing"].clone().fill_diagonal_(0)[:, answered]
-        trains = answered[replies.weight > 0]
-        body = replies.body
+        trains, body = answered[replies.weight > 0], replies.body
         return (
             shared
             | prefixed("network", under(state, "network"))
             | {"trains/clients": trains, "context/others": mixing @ under(body, "hidden")["mean"]}
-            | prefixed("gradient", self._mixed_jacobians(mixing[trains], body, model))
+            | prefixed("gradient", mixed(mixing[trains], body, model, self._form))
+            | self._felt(mixing[trains].double(), replies)
         )
+
+    def _felt(self, weights: Tensor, replies: Replies) -> Tree:
+        """What it takes to draw the noise that those who train feel."""
+        if self._form == self.compensation:
+            return {}
+        rows = (replies.weight > 0).nonzero().flatten().tolist()
+        own = take({"reached/numbers": told_moments(replies.body)[0]}, rows)
+        return own | {"noise/covariance": weights @ weights.T}
 
     def _fitting(self, fed: Federation, replies: Replies, features: int) -> Replies:
         """The replies whose moments are of features that exist."""
-        if self.compensation != "exact":
+        if self._form != "exact":
             return replies
-        rows = misfits(*_moments(replies.body), features)
+        rows = misfits(*told_moments(replies.body), features)
         bad = {replies.clients[row] for row in rows}
         for client in sorted(bad):
             fed.reject("represent", client, "its moments do not fit the features")
         if len(bad) == len(replies.clients):
             raise NoReplies(f"no client's representation could be read in round {fed.round}.")
         return replies.without(bad) if bad else replies
-
-    def _mixed_jacobians(self, weights: Tensor, body: Tree, model: Params) -> Params:
-        """``grad C_k = sum_{j != k} A~_kj grad h_j`` for each row of weights."""
-        if self.compensation == "none":
-            return {}
-        if self.compensation == "noisy":
-            parts = under(body, "jacobian")
-            return {name: torch.tensordot(weights, part, dims=1) for name, part in parts.items()}
-        units = body["jacobian/units"]
-        assert isinstance(units, Tensor)
-        features = model["lin1.weight"].shape[0]
-        return {
-            "moments": mix_moments(weights, *_moments(body), features),
-            "units": weights @ units,
-        }
 
     @client_step
     def represent(
@@ -204,17 +229,7 @@ class GFLAPPNP(Method):
         model = under(shared, "model")
         points = encode(model, cohort)
         body: Tree = {"hidden/mean": mean_of_points(points.output, cohort)}
-        if self.compensation != "none":
-            numbers, rows = moments(points.units, cohort)
-            units_K = mean_of_points(points.units, cohort)
-            if self.compensation == "exact":
-                body["jacobian/numbers"], body["jacobian/moments"] = numbers, rows
-                body["jacobian/units"] = units_K
-            else:
-                each_its_own = torch.eye(cohort.k, dtype=cohort.dtype)
-                moments_K = mix_moments(each_its_own, numbers, rows, cohort.features)
-                full = Structured(moments_K, units_K, model["lin2.weight"]).in_full()
-                body |= prefixed("jacobian", _noisy(full, rng))
+        body |= told(points, cohort, model, self._form, rng)
         return state, Reply(body, weight=(cohort.labelled > 0).double())
 
     @client_step
@@ -223,24 +238,29 @@ class GFLAPPNP(Method):
     ) -> tuple[Tree, Reply]:
         """I local updates with the compensated gradient."""
         given, context = under(shared, "model"), under(each, "context")
-        params_K = descend_compensated(
+        params_K, u_K = descend_compensated(
             given,
             training_block(cohort),
             context["own"],
             context["others"],
-            self._jacobian(under(each, "gradient"), given),
+            self._jacobian(each, given),
             batch_weights(training_points(cohort), self.batch, self.epochs, rng),
             self.optimizer.lr,
         )
-        return state, Reply(prefixed("model", params_K))
+        moved: Tree = {} if self._form == self.compensation else {"moved/coefficients": u_K}
+        return state, Reply(prefixed("model", params_K) | moved)
 
-    def _jacobian(self, gradient: Params, given: Params) -> Jacobian | None:
+    def _jacobian(self, each: Tree, given: Params) -> Jacobian | None:
         """``grad C_k`` as it was sent."""
-        if self.compensation == "none":
+        gradient = under(each, "gradient")
+        if self._form == "none":
             return None
-        if self.compensation == "noisy":
+        if self._form == "noisy":
             return Full(gradient["first"], gradient["second"])
-        return Structured(gradient["moments"], gradient["units"], given["lin2.weight"])
+        clean = Structured(gradient["moments"], gradient["units"], given["lin2.weight"])
+        if self.compensation == "exact":
+            return clean
+        return Sum(clean, felt_jacobian(each, len(given["lin1.weight"])))
 
     @client_step
     def evaluate(
@@ -267,28 +287,6 @@ class GFLAPPNP(Method):
         tests_K = torch.bincount(client, minlength=cohort.k).double()
         return state, Reply({"metric/test_accuracy_by_mean": right_K}, weight=tests_K)
 
-    def _one_representation(self, model: Params) -> Tree:
-        """What one client's representation looks like."""
-        first, second = model["lin1.weight"], model["lin2.weight"]
-        (features, hidden), classes = first.shape, second.shape[1]
-        expect: Tree = {"hidden/mean": second.new_zeros(classes)}
-        if self.compensation == "exact":
-            expect["jacobian/numbers"] = Ragged(torch.zeros(0, dtype=torch.int32), (0,))
-            expect["jacobian/moments"] = Ragged(first.new_zeros(0, hidden), (0,))
-            expect["jacobian/units"] = second.new_zeros(hidden)
-        if self.compensation == "noisy":
-            expect["jacobian/first"] = first.new_zeros(1).expand(classes, features, hidden)
-            expect["jacobian/second"] = second.new_zeros(classes, hidden, classes)
-        return expect
-
-
-def _moments(body: Tree) -> tuple[Ragged, Ragged]:
-    """Feature numbers and rows of the clients' moments."""
-    numbers, rows = body["jacobian/numbers"], body["jacobian/moments"]
-    assert isinstance(numbers, Ragged)
-    assert isinstance(rows, Ragged)
-    return numbers, rows
-
 
 def _context(state: Tree, clients: list[int]) -> Tree:
     """``A~_kk`` and ``C_k`` of some clients."""
@@ -300,13 +298,3 @@ def _context(state: Tree, clients: list[int]) -> Tree:
 def _predicted(h: Tensor, cohort: Cohort, own_K: Tensor, others_K: Tensor) -> Tensor:
     """``A~_kk h + C_k`` for every data point ``[N, c]``: eq. 15a before the softmax."""
     return own_K[cohort.batch, None] * h + others_K[cohort.batch]
-
-
-def _noisy(jacobian: Full, rng: CohortRng) -> Params:
-    """Every entry with a standard normal number added, drawn client by client."""
-    for k, stream in enumerate(rng.streams):
-        for part in (jacobian.first_K[k], jacobian.second_K[k]):
-            dtype = "float64" if part.dtype == torch.float64 else "float32"
-            noise = stream.standard_normal(tuple(part.shape), dtype=dtype)  # type: ignore[call-overload]
-            part += torch.from_numpy(noise)
-    return {"first": jacobian.first_K, "second": jacobian.second_K}

@@ -76,10 +76,16 @@ def attend(h: Tensor, source_K: Tensor, target_K: Tensor, cohort: Cohort) -> Ten
     """Attention over neighbours and self, ``h [N, heads * d] -> [N, heads * d]``."""
     n, heads = h.shape[0], source_K.shape[1]
     by_head = h.view(n, heads, -1)
-    sending = (by_head * source_K[cohort.batch]).sum(-1)
-    receiving = (by_head * target_K[cohort.batch]).sum(-1)
-    loops = torch.arange(n).expand(2, n)
-    j, i = torch.cat([cohort.edges, loops], dim=1)
-    scores = leaky_relu(sending[j] + receiving[i], _NEGATIVE_SLOPE)
-    weights = segment_softmax(scores, i, n)
-    return segment_sum(by_head[j] * weights[:, :, None], i, n).flatten(1)
+    sending = (by_head * source_K.index_select(0, cohort.batch)).sum(-1)
+    receiving = (by_head * target_K.index_select(0, cohort.batch)).sum(-1)
+    j, i = cohort.cached("attended", lambda: _attended(cohort, n))
+    # index_select, whose gradient is an index_add: that of h[j] sorts its indices first.
+    scores = sending.index_select(0, j) + receiving.index_select(0, i)
+    weights = segment_softmax(leaky_relu(scores, _NEGATIVE_SLOPE), i, n)
+    return segment_sum(by_head.index_select(0, j) * weights[:, :, None], i, n).flatten(1)
+
+
+def _attended(cohort: Cohort, n: int) -> tuple[Tensor, Tensor]:
+    """Who attends to whom: neighbours j of i, and i itself."""
+    j, i = torch.cat([cohort.edges, torch.arange(n).expand(2, n)], dim=1)
+    return j.contiguous(), i.contiguous()

@@ -26,6 +26,45 @@ from atoll.ops.batches import training_points
 from atoll.tree import Params
 
 
+class Block(NamedTuple):
+    """Training points of K clients, filled up to the same number: those that don't exist weigh 0.
+
+    Shapes: ``x [K, n, f]``, ``gram [K, n, n]`` its products, ``target [K, n, c]`` one-hot, ``row
+    [K, n]`` the points' row among all of the clients' points, and one past the last where there is
+    none. Where points have few of the features, ``number [K, R]`` are those of each client and
+    ``own [K, n, R]`` its points' columns there, filled up with zeros.
+    """
+
+    x: Tensor
+    gram: Tensor
+    target: Tensor
+    row: Tensor
+    number: Tensor | None = None
+    own: Tensor | None = None
+
+    def times(self, w: Tensor) -> Tensor:
+        """``X W`` for one W ``[f, H]`` or K of them ``[K, f, H]``: ``[K, n, H]``."""
+        if self.number is None or self.own is None:
+            return self.x @ w
+        if w.dim() == 2:
+            return self.own @ w[self.number]
+        return self.own @ w.gather(1, self.number[:, :, None].expand(-1, -1, w.shape[2]))
+
+    def take_from(self, w_K: Tensor, p: Tensor) -> Tensor:
+        """``W - X^T P`` for K of both, in place."""
+        if self.number is None or self.own is None:
+            return w_K.baddbmm_(self.x.mT, p, alpha=-1)
+        return subtract_rows(w_K, self.number, self.own.mT @ p)
+
+
+def subtract_rows(w_K: Tensor, number_K: Tensor, rows_K: Tensor) -> Tensor:
+    """Subtract ``[K, R, H]`` at rows ``[K, R]`` of ``[K, f, H]``, in place."""
+    k, features, hidden = w_K.shape
+    at = number_K + torch.arange(k)[:, None] * features
+    w_K.view(-1, hidden).index_add_(0, at.flatten(), rows_K.flatten(0, 1), alpha=-1)
+    return w_K
+
+
 class Jacobian:
     """Products ``J^T u`` for u ``[K, c]``, with J the Jacobian of ``C_k`` by W1 or W2."""
 
@@ -33,12 +72,20 @@ class Jacobian:
         """By W1: ``[K, f, H]``."""
         raise NotImplementedError("abstract")
 
+    def subtract_first(self, w1: Tensor, u_K: Tensor) -> Tensor:
+        """``W1 - J^T u`` for one W1 ``[f, H]``: ``[K, f, H]``."""
+        return w1 - self.first(u_K)
+
+    def take_from(self, w1_K: Tensor, u_K: Tensor) -> Tensor:
+        """``W1 - J^T u`` for K of them ``[K, f, H]``, in place."""
+        return w1_K.sub_(self.first(u_K))
+
     def second(self, u_K: Tensor) -> Tensor:
         """By W2: ``[K, H, c]``."""
         raise NotImplementedError("abstract")
 
-    def seen_by(self, x_K: Tensor) -> Jacobian:
-        """The same with ``first`` multiplied by data points ``[K, n, f]``: ``[K, n, H]``."""
+    def seen_by(self, points: Block) -> Jacobian:
+        """The same with ``first`` multiplied by data points: ``[K, n, H]``."""
         raise NotImplementedError("abstract")
 
 
@@ -56,11 +103,15 @@ class Structured(Jacobian):
     def first(self, u_K: Tensor) -> Tensor:
         return self.moments_K * (u_K @ self.w2.T)[:, None, :]
 
+    def subtract_first(self, w1: Tensor, u_K: Tensor) -> Tensor:
+        # One pass over K models instead of two.
+        return torch.addcmul(w1, self.moments_K, (u_K @ self.w2.T)[:, None, :], value=-1)
+
     def second(self, u_K: Tensor) -> Tensor:
         return self.units_K[:, :, None] * u_K[:, None, :]
 
-    def seen_by(self, x_K: Tensor) -> Structured:
-        return replace(self, moments_K=x_K @ self.moments_K)
+    def seen_by(self, points: Block) -> Structured:
+        return replace(self, moments_K=points.times(self.moments_K))
 
     def in_full(self) -> Full:
         """Every entry."""
@@ -82,20 +133,57 @@ class Full(Jacobian):
     def second(self, u_K: Tensor) -> Tensor:
         return torch.einsum("kc,kchd->khd", u_K, self.second_K)
 
-    def seen_by(self, x_K: Tensor) -> Full:
-        return replace(self, first_K=x_K[:, None] @ self.first_K)
+    def seen_by(self, points: Block) -> Full:
+        return replace(self, first_K=points.x[:, None] @ self.first_K)
 
 
-class Block(NamedTuple):
-    """Training points of K clients, filled up to the same number: those that don't exist weigh 0.
+@dataclass(frozen=True)
+class AtRows(Jacobian):
+    """Entries by W1 at some rows only: ``[K, R, c, H]`` at features ``number_K [K, R]`` of f.
 
-    Shapes: ``x [K, n, f]``, ``target [K, n, c]`` one-hot, ``row [K, n]`` the points' row among all
-    of the clients' points, and one past the last where there is none.
+    A client with fewer rows than others has zeros in those that are not its own.
     """
 
-    x: Tensor
-    target: Tensor
-    row: Tensor
+    features: int
+    number_K: Tensor
+    rows_K: Tensor
+    second_K: Tensor
+
+    def first(self, u_K: Tensor) -> Tensor:
+        k, _, _, hidden = self.rows_K.shape
+        nothing = self.rows_K.new_zeros(k, self.features, hidden)
+        return self.take_from(nothing, -u_K)
+
+    def take_from(self, w1_K: Tensor, u_K: Tensor) -> Tensor:
+        return subtract_rows(w1_K, self.number_K, torch.einsum("kc,krch->krh", u_K, self.rows_K))
+
+    def second(self, u_K: Tensor) -> Tensor:
+        return torch.einsum("kc,kchd->khd", u_K, self.second_K)
+
+    def seen_by(self, points: Block) -> Full:
+        at = self.number_K[:, None, :].expand(-1, points.x.shape[1], -1)
+        there = points.x.gather(2, at)
+        return Full(torch.einsum("knr,krch->kcnh", there, self.rows_K), self.second_K)
+
+
+@dataclass(frozen=True)
+class Sum(Jacobian):
+    """Two Jacobians together."""
+
+    one: Jacobian
+    other: Jacobian
+
+    def first(self, u_K: Tensor) -> Tensor:
+        return self.one.first(u_K) + self.other.first(u_K)
+
+    def subtract_first(self, w1: Tensor, u_K: Tensor) -> Tensor:
+        return self.other.take_from(self.one.subtract_first(w1, u_K), u_K)
+
+    def second(self, u_K: Tensor) -> Tensor:
+        return self.one.second(u_K) + self.other.second(u_K)
+
+    def seen_by(self, points: Block) -> Sum:
+        return Sum(self.one.seen_by(points), self.other.seen_by(points))
 
 
 def training_block(cohort: Cohort) -> Block:
@@ -112,9 +200,21 @@ def training_block(cohort: Cohort) -> Block:
             x[at, : graph.nodes] = dense(graph.x)
             row[at, : graph.nodes] = torch.arange(ends[at], ends[at + 1])
             target[at, torch.arange(graph.nodes), torch.from_numpy(graph.y)] = 1.0
-        return Block(torch.from_numpy(x).to(cohort.dtype), target, row)
+        x_K = torch.from_numpy(x).to(cohort.dtype)
+        return Block(x_K, x_K @ x_K.mT, target, row, *_own_features(x_K))
 
     return cohort.cached("training block", build)
+
+
+def _own_features(x_K: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Each client's features and its points' columns there, if that is much less than all."""
+    has = (x_K != 0).any(1)
+    most = int(has.sum(1).max())
+    if most > x_K.shape[2] // 2:
+        return None, None
+    # Features a client has come first; what fills up are columns of zeros.
+    number = has.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+    return number, x_K.gather(2, number[:, None, :].expand(-1, x_K.shape[1], -1))
 
 
 def descend_compensated(
@@ -125,21 +225,23 @@ def descend_compensated(
     jacobian: Jacobian | None,
     weights: Tensor,
     lr: float,
-) -> Params:
+) -> tuple[Params, Tensor]:
     """A step for each row of ``weights [steps, N]``, from the same parameters for all clients.
 
     ``own_K [K]`` is o_k, ``others_K [K, c]`` is C_k, ``jacobian`` that of C_k (None: zero).
+    Returns the clients' parameters and their u ``[K, c]``.
     """
     w1, w2 = given["lin1.weight"], given["lin2.weight"]
     own = own_K[:, None, None]
     w2_K = w2.expand(len(own_K), *w2.shape)
-    start, gram = block.x @ w1, block.x @ block.x.mT
+    start = block.times(w1)
     p = torch.zeros_like(start)
     u_K = torch.zeros_like(others_K)
-    seen = None if jacobian is None else jacobian.seen_by(block.x)
+    # The first step moves from where C_k was taken: what others' points make of W1 comes after it.
+    seen = None if jacobian is None or len(weights) == 1 else jacobian.seen_by(block)
     filled = torch.cat([weights, weights.new_zeros(len(weights), 1)], dim=1)
     for share in filled[:, block.row]:
-        before = start - gram @ p
+        before = start - block.gram @ p
         if seen is not None:
             before -= seen.first(u_K)
         units = before.relu()
@@ -150,7 +252,9 @@ def descend_compensated(
         u_K = u_K + lr * v_K
         step = own * (units.mT @ v)
         w2_K = w2_K - lr * (step if jacobian is None else step + jacobian.second(v_K))
-    w1_K = w1 - block.x.mT @ p if jacobian is None else w1 - jacobian.first(u_K)
-    if jacobian is not None:
-        w1_K.baddbmm_(block.x.mT, p, alpha=-1)
-    return {"lin1.weight": w1_K, "lin2.weight": w2_K}
+    if jacobian is None:
+        w1_K = w1.expand(len(own_K), *w1.shape).clone()
+    else:
+        w1_K = jacobian.subtract_first(w1, u_K)
+    block.take_from(w1_K, p)
+    return {"lin1.weight": w1_K, "lin2.weight": w2_K}, u_K

@@ -36,5 +36,5 @@ def segment_softmax(scores: Tensor, segment: Tensor, k: int) -> Tensor:
     index = segment[:, None].expand_as(scores)
     top = scores.new_full((k, scores.shape[1]), -torch.inf)
     top = top.scatter_reduce(0, index, scores.detach(), "amax", include_self=True)
-    weights = (scores - top[segment]).exp()
-    return weights / segment_sum(weights, segment, k)[segment]
+    weights = (scores - top.index_select(0, segment)).exp()
+    return weights / segment_sum(weights, segment, k).index_select(0, segment)

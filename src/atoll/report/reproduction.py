@@ -11,21 +11,33 @@ if TYPE_CHECKING:
     from atoll.experiment.recipe import Recipe
     from atoll.experiment.reproduce import Cell
 
-_COLUMNS = ("row", "column", "paper", "ours", "diff.", "allowed", "seeds", "seconds")
+_INTERVAL = "95 %"
 # A grid with more columns is turned over.
 _WIDEST_GRID = 10
 
 
-def _figures(cell: Cell) -> tuple[str, ...]:
+def _columns(recipe: Recipe) -> tuple[str, ...]:
+    interval = (_INTERVAL,) if recipe.header.interval else ()
+    return ("row", "column", "paper", "ours", *interval, "diff.", "allowed", "seeds", "seconds")
+
+
+def _figures(recipe: Recipe, cell: Cell) -> tuple[str, ...]:
+    interval = (f"± {_short(cell.interval)}",) if recipe.header.interval else ()
     return (
         cell.row,
         cell.column,
         _published(cell),
         f"{_short(cell.ours)} ± {_short(cell.std)}",
+        *interval,
         *_compared(cell),
         str(len(cell.values)),
         f"{cell.seconds:.0f}",
     )
+
+
+def _means(recipe: Recipe) -> str:
+    interval = f"; {_INTERVAL}: interval of the mean" if recipe.header.interval else ""
+    return f"mean ± standard deviation over seeds{interval}"
 
 
 def _published(cell: Cell) -> str:
@@ -56,11 +68,11 @@ def _short(value: float) -> str:
 
 
 def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
-    table = Table(title=recipe.header.title, caption="mean ± standard deviation over seeds")
-    for column in _COLUMNS:
+    table = Table(title=recipe.header.title, caption=_means(recipe))
+    for column in _columns(recipe):
         table.add_column(column, justify="left" if column in ("row", "column") else "right")
     for cell in cells:
-        table.add_row(*_figures(cell), style="red" if cell.outside else None)
+        table.add_row(*_figures(recipe, cell), style="red" if cell.outside else None)
     return table
 
 
@@ -136,16 +148,17 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
         lines += [recipe.header.notes.strip(), ""]
     if recipe.plot is not None:
         lines += [f"![{recipe.header.title}]({recipe.name.split('/')[-1]}.svg)", ""]
+    columns = _columns(recipe)
     lines += [
-        f"{recipe.study.caption}, mean ± standard deviation over seeds, the paper's in brackets. "
+        f"{recipe.study.caption}, {_means(recipe)}; the paper's in brackets. "
         "Written by `atoll reproduce`; do not edit.",
         "",
         *_grid(cells),
         "Each cell:",
         "",
-        "| " + " | ".join(_COLUMNS) + " |",
-        "|" + "---|" * len(_COLUMNS),
-        *("| " + " | ".join(_figures(cell)) + " |" for cell in cells),
+        "| " + " | ".join(columns) + " |",
+        "|" + "---|" * len(columns),
+        *("| " + " | ".join(_figures(recipe, cell)) + " |" for cell in cells),
         "",
         "Commands:",
         "",

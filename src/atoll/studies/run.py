@@ -24,7 +24,7 @@ class Run(Study):
 
     def findings(self, experiment: Experiment) -> Findings:
         with tempfile.TemporaryDirectory() as scratch:
-            result = run_experiment(experiment, Path(scratch) / "run")
+            result = run_experiment(experiment, Path(scratch) / "run", ledger=False)
             return self.of(result)
 
     def of(self, result: Result) -> Findings:

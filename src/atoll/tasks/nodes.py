@@ -13,7 +13,7 @@ from atoll.cohort import SPLITS, Cohort
 from atoll.errors import AtollError
 from atoll.graph import Graph
 from atoll.models.base import Model
-from atoll.ops.ragged import segment_mean
+from atoll.ops.ragged import segment_sum
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task, tasks
 from atoll.tree import Tree
@@ -70,15 +70,20 @@ def node_scores(logits: Tensor, cohort: Cohort) -> Tree:
 
 
 def _scores(logits_of: Callable[[Tensor], Tensor], cohort: Cohort) -> Tree:
-    rows = torch.cat([cohort.rows(split) for split in SPLITS])
-    split = torch.cat([torch.full_like(cohort.rows(s), i) for i, s in enumerate(SPLITS)])
-    cell, cells = cohort.batch[rows] * len(SPLITS) + split, cohort.k * len(SPLITS)
+    rows, cell, size = cohort.cached("scored", lambda: _scored(cohort))
     chosen, y = logits_of(rows), cohort.y[rows]
     losses = cross_entropy(chosen, y, reduction="none").double()
     right = (chosen.argmax(1) == y).double()
     columns = {
-        "metric/accuracy": segment_mean(right, cell, cells),
-        "metric/loss": segment_mean(losses, cell, cells),
-        "metric/nodes": torch.bincount(cell, minlength=cells).double(),
+        "metric/accuracy": segment_sum(right, cell, len(size)) / size.clamp(min=1),
+        "metric/loss": segment_sum(losses, cell, len(size)) / size.clamp(min=1),
+        "metric/nodes": size.double(),
     }
     return {name: column.view(cohort.k, len(SPLITS)) for name, column in columns.items()}
+
+
+def _scored(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor]:
+    """The nodes of some split, the cell (client and split) of each, and the size of each cell."""
+    rows = [cohort.rows(split) for split in SPLITS]
+    cell = torch.cat([cohort.batch[r] * len(SPLITS) + i for i, r in enumerate(rows)])
+    return torch.cat(rows), cell, torch.bincount(cell, minlength=cohort.k * len(SPLITS))

@@ -1,0 +1,137 @@
+"""The noise of all clients' Jacobians as those who train feel it, drawn without the rest.
+
+Client j adds a standard normal number to every entry of its Jacobian. Client k feels the sums
+``N_k = sum_j A_kj e_j [f, c, H]``: for every entry a normal vector over the T clients who train,
+with covariance ``S = A A^T [T, T]`` (A without the clients' own entries), independent of all other
+entries. Two things are made of them:
+
+- While it descends, client k looks at ``N_k`` through its own points, which have a few of the f
+  features. Only rows of features it has are drawn for it.
+- Descent leaves it with coefficients ``u_k [c]`` and moves its W1 by ``-sum_c u_kc N_k``. The
+  server averages over k. Of a feature's row in that sum, the part of clients who have the feature
+  is drawn; the whole is normal, and so is the rest of it, given what is drawn.
+
+With ``q = S u``, E the clients who have a feature, ``S_EE = L L^T`` and ``N_E = L g``, the whole
+row given g has the mean ``sum_c b_c . g_c`` and the variance ``u . q - |b|^2``, where ``b = L^-1
+q_E``. This is no approximation: rows and sums have the distribution they have when every entry is
+drawn. What concerns W2, ``[c, H, c]`` a client, is small and drawn whole.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from atoll.ops.compensated import AtRows
+from atoll.tree import Leaf, Params, Ragged, Tree
+
+
+class Sharers(NamedTuple):
+    """F features that s clients have each.
+
+    ``feature [F]``; ``client [F, s]``; ``row [F, s]`` where these clients' rows stand among all;
+    ``root [F, s, s]``, the L of their covariance.
+    """
+
+    feature: Tensor
+    client: Tensor
+    row: Tensor
+    root: Tensor
+
+
+class FeltNoise(NamedTuple):
+    """Noise of one round for T clients.
+
+    ``rows [R, c, H]`` by W1 for the features of each client, end to end, and the ``normal [R, c,
+    H]`` they were made of; ``second [T, c, H, c]`` by W2; ``fresh [f, H]`` for what is left.
+    """
+
+    sharers: tuple[Sharers, ...]
+    covariance: Tensor
+    numbers: Ragged
+    normal: Tensor
+    rows: Tensor
+    second: Tensor
+    fresh: Tensor
+
+    def sent(self) -> Tree:
+        """What the clients who train are sent of it."""
+        return {
+            "noise/numbers": self.numbers,
+            "noise/rows": Ragged(self.rows, self.numbers.sizes),
+            "noise/second": self.second,
+        }
+
+    def rest(self, u_T: Tensor) -> Tensor:
+        """What ``sum_kc u_kc N_k`` is beyond the rows sent: ``[T, c] -> [f, H]``."""
+        q_T, dtype = self.covariance @ u_T.double(), self.fresh.dtype
+        whole = (u_T * q_T).sum()
+        rest = whole.sqrt().to(dtype) * self.fresh
+        for of in self.sharers:
+            b = torch.linalg.solve_triangular(of.root, q_T[of.client], upper=False)
+            left = (whole - b.square().sum((1, 2))).clamp(min=0).sqrt().to(dtype)
+            known = torch.einsum("fsc,fsch->fh", b.to(dtype), self.normal[of.row])
+            known -= torch.einsum("fsc,fsch->fh", u_T[of.client], self.rows[of.row])
+            rest[of.feature] = known + left[:, None] * self.fresh[of.feature]
+        return rest
+
+
+def draw_felt(
+    covariance: Tensor, numbers: Leaf, model: Params, rng: np.random.Generator
+) -> FeltNoise:
+    """Noise for T clients who have the features ``numbers``; S ``[T, T]`` in double precision."""
+    assert isinstance(numbers, Ragged)
+    (features, hidden), classes = model["lin1.weight"].shape, model["lin2.weight"].shape[1]
+    dtype = "float64" if model["lin1.weight"].dtype == torch.float64 else "float32"
+
+    def normals(*shape: int) -> Tensor:
+        return torch.from_numpy(rng.standard_normal(shape, dtype=dtype))  # type: ignore[call-overload]
+
+    normal = normals(len(numbers.values), classes, hidden)
+    told = numbers.values.numpy().tobytes(), numbers.sizes
+    sharers = _sharers(covariance.numpy().tobytes(), *told)
+    rows = torch.empty_like(normal)
+    for of in sharers:
+        parts = of.root.to(normal.dtype) @ normal[of.row].flatten(2)
+        rows[of.row] = parts.view(*of.row.shape, classes, hidden)
+    root = torch.linalg.cholesky(covariance).to(normal.dtype)
+    second = torch.tensordot(root, normals(len(covariance), classes, hidden, classes), dims=1)
+    fresh = normals(features, hidden)
+    return FeltNoise(sharers, covariance, numbers, normal, rows, second, fresh)
+
+
+def felt_jacobian(each: Tree, features: int) -> AtRows:
+    """The noise as clients were sent it."""
+    filled = []
+    for part in ("noise/numbers", "noise/rows"):
+        ragged = each[part]
+        assert isinstance(ragged, Ragged)
+        filled.append(pad_sequence(list(ragged.blocks()), batch_first=True))
+    number_K, rows_K = filled
+    second = each["noise/second"]
+    assert isinstance(second, Tensor)
+    return AtRows(features, number_K.long(), rows_K, second)
+
+
+# The same in every round, as long as the same clients answer.
+@lru_cache(maxsize=2)
+def _sharers(covariance: bytes, numbers: bytes, sizes: tuple[int, ...]) -> tuple[Sharers, ...]:
+    s = np.frombuffer(covariance).reshape(len(sizes), len(sizes))
+    feature = np.frombuffer(numbers, dtype=np.int32)
+    client = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.argsort(feature, kind="stable")
+    features, starts, counts = np.unique(feature[order], return_index=True, return_counts=True)
+    found = []
+    for count in np.unique(counts):
+        chosen = counts == count
+        row = order[starts[chosen][:, None] + np.arange(count)]
+        among = client[row]
+        root = np.linalg.cholesky(s[among[:, :, None], among[:, None, :]])
+        parts = (features[chosen].astype(np.int64), among, row, root)
+        found.append(Sharers(*map(torch.from_numpy, parts)))
+    return tuple(found)
