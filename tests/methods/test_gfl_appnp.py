@@ -8,6 +8,7 @@ from torch.func import jacrev
 from torch.nn.functional import cross_entropy, one_hot
 
 from atoll.cohort import Cohort
+from atoll.deploy.plan import Terms, new_plan
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties, simulate
@@ -219,6 +220,14 @@ def test_felt_noise_moves_the_average_as_sent_noise_does():
     sent, felt = moved["sent"], moved["felt"]
     assert (felt.std(0) / sent.std(0)).mean().item() == pytest.approx(1, abs=0.05)
     assert ((felt.mean(0) - sent.mean(0)).abs() / sent.std(0)).mean() < 0.2
+
+
+def test_felt_noise_is_for_simulations():
+    method = {"name": "gfl-appnp", "compensation": "noisy", "noise": "felt"}
+    experiment = resolve({"method": method, "split": {"kind": "public"}})
+    with pytest.raises(AtollError, match="can't be deployed: with"):
+        new_plan("nvflare", ("one", "two"), experiment, Terms())
+    assert not gfl(compensation="noisy").only_simulated
 
 
 def test_batches_change_the_updates_and_are_repeatable():

@@ -86,6 +86,8 @@ def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms:
             f"{method.registered_name} trains on everybody's data in one place, so it can't be "
             f"deployed; simulate it with: atoll run"
         )
+    if method.only_simulated:
+        raise AtollError(f"{method.registered_name} can't be deployed: {method.only_simulated}.")
     if len(set(sites)) != len(sites) or not sites:
         raise AtollError("the sites need different names, and there must be at least one.")
     if terms.quorum > len(sites):

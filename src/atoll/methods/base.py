@@ -56,6 +56,8 @@ class Method:
     registered_name: ClassVar[str]
     # Trains on the whole graph instead of the parties' pieces: possible in a simulation only.
     pooled: ClassVar[bool] = False
+    # Why it can't be deployed as it is set up, if it can't.
+    only_simulated: ClassVar[str] = ""
     # What the method can be trained for.
     tasks: ClassVar[tuple[str, ...]] = ("nodes", "links")
     # Every client must have something to train on.

@@ -62,16 +62,13 @@ class GFLAPPNP(Method):
     - Eq. 14 and 15b print ``(y - y^)``, the gradient's opposite; with a minus in the update that
       would climb. Here the loss goes down.
     - Eq. 13b gives ``P^i`` the weight ``(1 - alpha) alpha^i``, against ``alpha (1 - alpha)^i`` in
-      APPNP, from which it says to take ``alpha = 0.1``. ``weights`` is ``appnp`` by default: only
-      so does one local update a round equal APPNP, as the paper says it does; ``printed`` follows
-      the letter and hardly looks at neighbours.
+      APPNP, from which it takes ``alpha = 0.1``. ``weights`` is ``appnp`` by default: only so does
+      one update a round equal APPNP, as the paper says; ``printed`` follows the letter.
     - Clients without training points have no loss. They share representations but train nothing,
       and the average is over the others, each counting the same; otherwise a round would do next
       to nothing where one client in ten is labelled.
     - ``h_j`` is the mean over all points of a client, labelled or not.
-    - Initial weights are not told. The usual model starts from Glorot's: from the narrower ones of
-      ``torch.nn.Linear`` the loss of supervised classification has hardly begun to fall when the
-      paper's 2,000 updates are over.
+    - Initial weights are not told. The usual model starts from Glorot's (see the docs).
     - ``batch`` points are drawn anew for each update, without repetition (0: all of them).
 
     A client of one data point hides it from the other clients but not from the server: a column of
@@ -111,6 +108,9 @@ class GFLAPPNP(Method):
                 f"least one hop and alpha from 0 to 1."
             )
         check_batch(self.batch)
+        if self._form != self.compensation:
+            reason = "with method.noise=felt clients send what noise should hide; set it to sent"
+            object.__setattr__(self, "only_simulated", reason)
 
     def start(self, info: Info, seed: int) -> Tree:
         if info.network is None:

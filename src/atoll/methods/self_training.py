@@ -16,7 +16,7 @@ from atoll.ops.optimize import descend
 from atoll.rng import CohortRng
 from atoll.tree import Ragged, Tree, spread
 
-_FOLLOWS_INNER = ("pooled", "needs_labels", "needs_anchors", "needs_network")
+_FOLLOWS_INNER = ("pooled", "only_simulated", "needs_labels", "needs_anchors", "needs_network")
 
 
 @methods.register("self-training")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
@@ -12,6 +13,8 @@ from atoll.models.base import Model, check_hidden, models
 from atoll.models.mlp import Start, apply_two_layers, two_layers
 from atoll.rng import CohortRng
 from atoll.tree import Params
+
+_DENSE_UP_TO = 1_000
 
 
 @models.register("appnp")
@@ -46,6 +49,16 @@ class APPNP(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         start = apply_two_layers(params_K, cohort, self.dropout, rng)
+        if len(start) > _DENSE_UP_TO:
+            return self._spread(start, cohort)
+        # A small graph's propagation is one matrix: hops of a handful of columns are all overhead.
+        key = f"appnp {self.alpha} {self.hops}"
+        return cohort.cached(key, lambda: self._whole(cohort)) @ start
+
+    def _whole(self, cohort: Cohort) -> Tensor:
+        return self._spread(torch.eye(sum(cohort.sizes), dtype=cohort.dtype), cohort)
+
+    def _spread(self, start: Tensor, cohort: Cohort) -> Tensor:
         z = start
         for _ in range(self.hops):
             z = (1 - self.alpha) * (cohort.operator("gcn") @ z) + self.alpha * start

@@ -73,6 +73,9 @@ class FeltNoise(NamedTuple):
         whole = (u_T * q_T).sum()
         rest = whole.sqrt().to(dtype) * self.fresh
         for of in self.sharers:
+            if of.client.shape[1] == len(u_T):  # All of them have it: nothing is left.
+                rest[of.feature] = 0
+                continue
             b = torch.linalg.solve_triangular(of.root, q_T[of.client], upper=False)
             left = (whole - b.square().sum((1, 2))).clamp(min=0).sqrt().to(dtype)
             known = torch.einsum("fsc,fsch->fh", b.to(dtype), self.normal[of.row])
