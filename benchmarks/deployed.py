@@ -35,6 +35,8 @@ from atoll.tree import Ragged, subtree
 
 _PERCEPTRON = {"name": "mlp", "dropout": 0.0, "bias": False}
 _MODELS = dict.fromkeys(("mlp", "fed-mlp", "gfl-appnp"), _PERCEPTRON)
+# Every kind of message once is enough where Flower takes many seconds for each.
+_BRIEF = {"fed-sage-plus": {"exchanges": 1}, "gfl-appnp": {"epochs": 2}}
 _TERMS = Terms(deadline=300.0, patience=120.0)
 
 
@@ -131,7 +133,7 @@ def experiment(folder: Path, method: str, given: argparse.Namespace) -> Experime
             "partition": {"name": "natural"},
             "split": {"kind": "public"},
             "model": _MODELS.get(method, {"name": "gcn"}) | {"hidden": given.hidden},
-            "method": {"name": method},
+            "method": {"name": method} | _BRIEF.get(method, {}),
             "run": {"rounds": given.rounds, "threads": 1, "dtype": given.dtype},
         }
     )

@@ -17,6 +17,7 @@ from small_federations import community_parties
 from thread_fleet import experiment
 
 TERMS = Terms(deadline=120.0, patience=120.0)
+SECONDS = 400.0
 ENGINES = {"nvflare": "nvflare", "flower": "flwr"}
 
 
@@ -34,14 +35,16 @@ def stage(request, tmp_path_factory):
     assert not family({process.mark for process in stage.household.members.values()})
 
 
-def deployed(stage, method, rounds):
+def deployed(stage, method, rounds, terms=TERMS, progress=None):
     chosen = experiment(stage.root / "sites", method, rounds)
-    plan = new_plan(stage.name, tuple(stage.sites), chosen, TERMS)
+    plan = new_plan(stage.name, tuple(stage.sites), chosen, terms)
     run_dir = stage.root / plan.run
     run_dir.mkdir()
     store_setup(run_dir, chosen, 1)
     plan.store(run_dir)
-    return stage.run(plan, run_dir)
+    until = time.monotonic() + SECONDS
+    stage.interrupted = lambda: time.monotonic() > until  # a hang is a failure
+    return stage.run(plan, run_dir, progress)
 
 
 @pytest.mark.parametrize("method", ["fed-avg", "fed-pub", "fed-sage-plus"])
@@ -88,3 +91,20 @@ def port_of(stage):
     from atoll.deploy.flower_engine import kit_facts
 
     return int(kit_facts(stage.engine.kits / "server")["port"])
+
+
+def test_a_killed_site_is_left_out(stage):
+    """The last test of an engine's federation, which it leaves without a site."""
+    if stage.name == "flower":
+        pytest.skip("Flower starts a process for every message; benchmarks/faults.py kills it all")
+    victim = stage.household.members[f"site {next(iter(stage.sites))}"]
+
+    def progress(round, _):
+        if round >= 2 and victim.alive:
+            victim.kill()
+
+    terms = Terms(deadline=10.0, patience=120.0)
+    result = deployed(stage, "fed-avg", 80, terms, progress)
+    took_part = dict(result.history.group_by("round").len().iter_rows())
+    assert took_part[1] == 3
+    assert took_part[80] == 2

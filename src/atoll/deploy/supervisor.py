@@ -97,6 +97,7 @@ class Supervisor:
     def _watch(self, job: str, shown: int) -> str:
         """How a job ends: complete, stopped, failed, handover, or lost."""
         next_call = time.monotonic() + self.operator.seconds_between_calls
+        until = time.monotonic() + self.plan.terms.patience
         while True:
             self.check()
             status = self._journal.status()
@@ -113,6 +114,10 @@ class Supervisor:
                     ended = self.operator.state(job) == "ended"
                     if not ended and spoke and status["missing"]:
                         self._readmit(job, set(status["missing"]))
+                    if not ended and not spoke and time.monotonic() > until:
+                        log.warning("job %s has not begun in time; trying another.", job)
+                        self.operator.stop(job)
+                        return "lost"
                 except OutOfTouch as problem:
                     log.warning("%s", problem)
                     ended = False

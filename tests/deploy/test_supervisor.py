@@ -1,0 +1,117 @@
+"""Jobs of a run, one after the other, on an engine whose every answer the test decides."""
+
+import pytest
+
+from atoll.deploy.journal import Journal
+from atoll.deploy.operator import Operator, OutOfTouch
+from atoll.deploy.plan import Terms, new_plan
+from atoll.deploy.supervisor import Supervisor
+from atoll.errors import AtollError
+from thread_fleet import experiment
+
+
+class Scripted(Operator):
+    """Each job says one thing as soon as it is submitted, or nothing, and then is in a state."""
+
+    seconds_between_calls = 0.0
+
+    def __init__(self, journal, *jobs):
+        self.journal, self.jobs = journal, list(jobs)
+        self.submitted, self.stopped = [], []
+        self.back = set()
+
+    def submit(self, plan):
+        says, self.now = self.jobs[len(self.submitted)]
+        if isinstance(says, Exception):
+            self.jobs.pop(len(self.submitted))
+            raise says
+        self.submitted.append(says)
+        if says:
+            attempt = len(self.submitted)
+            missing = says.get("missing", {})
+            self.journal.tell(attempt=attempt, **{"message": "", "missing": missing} | says)
+        return f"job-{len(self.submitted)}"
+
+    def state(self, job):
+        status = self.journal.status()
+        if not self.journal.handover:
+            return self.now
+        if status["state"] != "handover":
+            self.journal.tell(**status | {"state": "handover"})
+        return "ended"
+
+    def stop(self, job):
+        self.stopped.append(job)
+
+    def connected(self):
+        return {"a", "b", "c"}
+
+    def outside(self, job, sites):
+        return set(sites) & self.back
+
+
+@pytest.fixture
+def supervised(tmp_path):
+    def make(*jobs, patience=5.0):
+        chosen = experiment(tmp_path, "fed-avg")
+        plan = new_plan("nvflare", ("a", "b", "c"), chosen, Terms(patience=patience))
+        operator = Scripted(Journal(tmp_path), *jobs)
+        return Supervisor(operator, plan, tmp_path), operator
+
+    return make
+
+
+COMPLETE = ({"state": "complete", "round": 4}, "ended")
+
+
+def test_a_job_that_never_begins_is_stopped_and_another_tried(supervised):
+    supervisor, operator = supervised((None, "waiting"), COMPLETE, patience=0.5)
+    supervisor.run()
+    assert operator.stopped == ["job-1"]
+    assert len(operator.submitted) == 2
+
+
+def test_a_site_that_is_back_outside_the_job_brings_about_a_new_one(supervised):
+    without = {"state": "running", "round": 2, "missing": {"a": "no reply in time"}}
+    supervisor, operator = supervised((without, "running"), COMPLETE)
+    operator.back = {"a"}
+    supervisor.run()
+    assert operator.stopped == []
+    assert len(operator.submitted) == 2
+
+
+def test_a_missing_site_that_stays_away_brings_about_nothing(supervised):
+    without = {"state": "running", "round": 2, "missing": {"a": "no reply in time"}}
+    supervisor, operator = supervised((without, "running"), COMPLETE)
+    looks = []
+
+    def check():
+        looks.append(None)
+        if len(looks) == 5:
+            operator.journal.tell(attempt=1, state="complete", round=4, message="", missing={})
+
+    supervisor.check = check
+    supervisor.run()
+    assert len(operator.submitted) == 1
+
+
+def test_jobs_that_end_without_a_round_are_given_up_after_three(supervised):
+    begun = {"state": "running", "round": 1}
+    supervisor, operator = supervised(*[(begun, "ended")] * 9)
+    with pytest.raises(AtollError, match=r"3 jobs in a row .* atoll resume"):
+        supervisor.run()
+    assert len(operator.submitted) == 4  # the first one completed a round
+
+
+def test_the_coordinators_own_sentence_is_passed_on(supervised):
+    stopped = {"state": "stopped", "round": 1, "message": "1 of 3 sites take part"}
+    supervisor, _ = supervised((stopped, "running"))
+    with pytest.raises(AtollError, match="1 of 3 sites take part"):
+        supervisor.run()
+
+
+def test_an_engine_that_does_not_answer_at_once_is_asked_again(supervised, monkeypatch):
+    monkeypatch.setattr("atoll.deploy.supervisor._BETWEEN_TRIES", 0.0)
+    supervisor, operator = supervised((OutOfTouch("busy"), ""), COMPLETE)
+    supervisor.run()
+    assert len(operator.submitted) == 1
