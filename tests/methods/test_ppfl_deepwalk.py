@@ -206,11 +206,25 @@ def test_every_round_tells_how_well_the_spaces_agree():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("dimensions", 0), ("walks", 0), ("length", 1), ("window", 0), ("negative", 0), ("lr", 0.0)],
+    [("dimensions", 0), ("walks", 0), ("length", 1), ("window", 0), ("negative", -1), ("lr", 0.0)],
 )
 def test_senseless_settings_are_refused(option, value):
     with pytest.raises(AtollError, match=f"method.{option} is {value}"):
         PpflDeepWalk(**{option: value})
+
+
+def test_a_new_tree_each_round_has_no_contexts_to_keep():
+    with pytest.raises(AtollError, match="keep_contexts needs negative sampling"):
+        PpflDeepWalk(negative=0, keep_contexts=True)
+
+
+def test_only_the_classifiers_asked_for_judge():
+    outcome = train(make(NAME), small_parties(NAME), rounds=1)
+    judged = make(NAME, classifiers=("svc",)).conclude(outcome.fed, outcome.server).body
+    assert "metric/svc" in judged
+    assert "metric/mlp" not in judged
+    with pytest.raises(AtollError, match=r"method\.classifiers is empty"):
+        PpflDeepWalk(classifiers=())
 
 
 def test_one_fold_is_refused():

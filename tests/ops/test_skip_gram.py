@@ -45,12 +45,21 @@ def start(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-0.1, 0.1, (12, 4)).astype(np.float32)
 
 
-def test_nodes_that_meet_come_to_lie_together():
-    vectors, _ = trained(np.random.default_rng(0), start(), epochs=10)
+@pytest.mark.parametrize("negative", [5, 0])
+def test_nodes_that_meet_come_to_lie_together(negative):
+    vectors, _ = trained(np.random.default_rng(0), start(), epochs=10, negative=negative)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     likeness = unit @ unit.T
     assert likeness[:6, :6].mean() > 0.9
     assert likeness[:6, 6:].mean() < 0.5
+
+
+def test_hierarchical_softmax_starts_a_new_tree_and_leaves_contexts_alone():
+    contexts = np.full((12, 4), 0.5, dtype=np.float32)
+    one, kept = trained(np.random.default_rng(0), start(), contexts, negative=0)
+    other, _ = trained(np.random.default_rng(0), start(), 2 * contexts, negative=0)
+    assert np.array_equal(one, other)
+    assert np.array_equal(kept, contexts)
 
 
 def test_the_same_stream_gives_the_same_bytes_and_what_was_given_stays():

@@ -15,7 +15,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method
-from atoll.ops.downstream import Classifier, cross_validated
+from atoll.ops.downstream import CLASSIFIERS, Classifier, cross_validated
 from atoll.ops.procrustes import align, pairs
 from atoll.rng import CohortRng
 from atoll.tree import Ragged, Tree
@@ -36,10 +36,10 @@ class EmbeddingAlignment(Method):
     clients share may differ from pair to pair.
 
     ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent.
-    ``folds`` and ``judged`` set the final judgement of the embeddings (section 4.2): an MLP and an
-    SVC, cross-validated at each client on ``all`` its labelled nodes or on the ``held-out`` ones
-    (validation and test), of which only the two scores leave it. ``watch`` has the SVC judge every
-    round (Figures 3 to 6).
+    ``classifiers``, ``folds`` and ``judged`` set the final judgement of the embeddings (section
+    4.2): an MLP and an SVC, or one of them, cross-validated at each client on ``all`` its labelled
+    nodes or on the ``held-out`` ones (validation and test), of which only the scores leave it.
+    ``watch`` has the SVC judge every round (Figures 3 to 6).
 
     The server's state keeps the alignment precision of every round, ``alignment/precision
     [rounds, 3]``: the mean over ordered pairs of the share of public nodes that find themselves
@@ -50,12 +50,15 @@ class EmbeddingAlignment(Method):
     needs_anchors: ClassVar[bool] = True
 
     exchange: bool = True
+    classifiers: tuple[Classifier, ...] = CLASSIFIERS
     folds: int = 5
     judged: Literal["all", "held-out"] = "all"
     watch: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.classifiers:
+            raise AtollError("method.classifiers is empty; name 'mlp', 'svc' or both.")
         if self.folds < 2:
             raise AtollError(f"method.folds is {self.folds}; cross-validation needs at least 2.")
 
@@ -134,10 +137,13 @@ class EmbeddingAlignment(Method):
         return replace(replies, body=replies.body | body)
 
     def conclude(self, fed: Federation, state: Tree) -> Replies | None:
-        replies = fed.ask("judge_svc", expect=_blank("svc"))
-        mlp = fed.ask("judge_mlp", to=replies.clients, expect=_blank("mlp"))
-        replies = replies.without(set(replies.clients) - set(mlp.clients))
-        return replace(replies, body=replies.body | mlp.body | self._agreement(state, replies))
+        first, *others = self.classifiers
+        replies = fed.ask(f"judge_{first}", expect=_blank(first))
+        for name in others:
+            further = fed.ask(f"judge_{name}", to=replies.clients, expect=_blank(name))
+            replies = replies.without(set(replies.clients) - set(further.clients))
+            replies = replace(replies, body=replies.body | further.body)
+        return replace(replies, body=replies.body | self._agreement(state, replies))
 
     def _agreement(self, state: Tree, replies: Replies) -> Tree:
         """The last round's alignment precision, the same for each client that replied."""

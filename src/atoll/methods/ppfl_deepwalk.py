@@ -36,7 +36,8 @@ class PpflDeepWalk(EmbeddingAlignment):
 
     The paper gives ``dimensions`` (16) and no other setting. ``walks`` a node and their ``length``
     and the ``window`` are those of DeepWalk's released code, ``negative`` and ``lr`` (falling to
-    0.0001 each round) those of word2vec. Its "initial the DeepWalk model with Phi'" says nothing
+    0.0001 each round) those of word2vec. ``negative = 0`` trains by hierarchical softmax, as
+    DeepWalk's authors do. PPFL-GNN's "initial the DeepWalk model with Phi'" says nothing
     of the context vectors: they start each round at zero, as in a new model, unless
     ``keep_contexts``. Nodes without neighbours start no walk; they keep their vectors, which for
     public ones come from the other clients.
@@ -55,13 +56,18 @@ class PpflDeepWalk(EmbeddingAlignment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least = {"dimensions": 1, "walks": 1, "length": 2, "window": 1, "negative": 1}
+        least = {"dimensions": 1, "walks": 1, "length": 2, "window": 1, "negative": 0}
         for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise AtollError(
                     f"method.{name} is {getattr(self, name)}; ppfl-deepwalk needs at least "
                     f"{smallest}."
                 )
+        if self.keep_contexts and not self.negative:
+            raise AtollError(
+                "method.keep_contexts needs negative sampling (method.negative above 0); "
+                "hierarchical softmax has a new tree each round, so there is nothing to keep."
+            )
         if self.lr <= 0:
             raise AtollError(f"method.lr is {self.lr}; it must be positive.")
 

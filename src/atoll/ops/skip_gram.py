@@ -45,18 +45,22 @@ def skip_gram(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Vectors and context vectors ``[n, d]`` after some passes over the walks (Mikolov, 2013).
 
-    Starts from the ones given; nodes that no walk visits keep theirs. gensim does the work, in
-    single precision, with one worker, so that the result follows from the stream alone. The
-    learning rate falls linearly to 0.0001.
+    Starts from the ones given; nodes that no walk visits keep theirs. ``negative = 0`` is
+    hierarchical softmax, as in DeepWalk itself (Perozzi, 2014): contexts are then the inner nodes
+    of a Huffman tree over the visits, which start at zero and are not returned. gensim does the
+    work, in single precision, with one worker, so that the result follows from the stream alone.
+    The learning rate falls linearly to 0.0001.
     """
     visits = np.bincount(walks.reshape(-1), minlength=len(vectors))
     if not visits.any():
         return vectors, contexts
+    tree = negative == 0
     with _quiet("gensim"):
         model = _word2vec()(
             vector_size=vectors.shape[1],
             window=window,
             negative=negative,
+            hs=int(tree),
             sg=1,
             sample=0,
             min_count=1,
@@ -65,13 +69,19 @@ def skip_gram(
             workers=1,
             seed=int(rng.integers(2**31)),
         )
-        model.build_vocab_from_freq({int(n): int(visits[n]) for n in np.flatnonzero(visits)})
-        node = np.array(model.wv.index_to_key)
+        # gensim takes a whole number for a row when it stores a tree's paths, not for a word.
+        word: Any = str if tree else int
+        model.build_vocab_from_freq({word(n): int(visits[n]) for n in np.flatnonzero(visits)})
+        node = np.array(model.wv.index_to_key).astype(np.int64)
         model.wv.vectors[:] = vectors[node]
-        model.syn1neg[:] = contexts[node]
-        model.train(walks.tolist(), total_examples=len(walks), epochs=epochs)
+        if not tree:
+            model.syn1neg[:] = contexts[node]
+        names = np.array([word(n) for n in range(len(vectors))], dtype=object)
+        model.train(names[walks].tolist(), total_examples=len(walks), epochs=epochs)
     vectors, contexts = vectors.copy(), contexts.copy()
-    vectors[node], contexts[node] = model.wv.vectors, model.syn1neg
+    vectors[node] = model.wv.vectors
+    if not tree:
+        contexts[node] = model.syn1neg
     return vectors, contexts
 
 

@@ -9,7 +9,7 @@ from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import run_experiment
 from atoll.methods.embedding_alignment import EmbeddingAlignment
-from atoll.ops.downstream import CLASSIFIERS
+from atoll.ops.downstream import Classifier
 from atoll.studies.base import Findings, Study, studies
 
 
@@ -28,27 +28,27 @@ class Alignment(Study):
     caption = "Micro-F1 in percent, cross-validated at each client"
 
     def findings(self, experiment: Experiment) -> Findings:
-        alone, _ = _judged(experiment, exchange=False)
-        figures = _scores(alone, "loc")
+        method = experiment.method
+        if not isinstance(method, EmbeddingAlignment):
+            raise AtollError(
+                f"{method.registered_name} aligns no embeddings; choose ppfl-deepwalk or ppfl-gat "
+                f"for the study 'alignment'."
+            )
+        alone, _ = _judged(experiment, method, exchange=False)
+        figures = _scores(alone, "loc", method.classifiers)
         if len(alone) > 1:
-            together, precision = _judged(experiment, exchange=True)
-            figures |= _scores(together, "fed") | precision
-            for c in CLASSIFIERS:
+            together, precision = _judged(experiment, method, exchange=True)
+            figures |= _scores(together, "fed", method.classifiers) | precision
+            for c in method.classifiers:
                 gain = figures[f"{c}_fed"] - figures[f"{c}_loc"]
                 figures |= {f"{c}_gain": gain, f"{c}_global": gain * len(alone)}
         return Findings(figures)
 
 
 def _judged(
-    experiment: Experiment, exchange: bool
+    experiment: Experiment, method: EmbeddingAlignment, exchange: bool
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Each client's scores after a run, and how well the spaces were aligned."""
-    method = experiment.method
-    if not isinstance(method, EmbeddingAlignment):
-        raise AtollError(
-            f"{method.registered_name} aligns no embeddings; choose ppfl-deepwalk or ppfl-gat for "
-            f"the study 'alignment'."
-        )
     chosen = replace(experiment, method=replace(method, exchange=exchange))
     with tempfile.TemporaryDirectory() as scratch:
         result = run_experiment(chosen, Path(scratch) / "run")
@@ -56,9 +56,11 @@ def _judged(
     return result.per_client, agreed
 
 
-def _scores(clients: list[dict[str, Any]], which: str) -> dict[str, float]:
+def _scores(
+    clients: list[dict[str, Any]], which: str, classifiers: tuple[Classifier, ...]
+) -> dict[str, float]:
     found = {}
-    for c in CLASSIFIERS:
+    for c in classifiers:
         scores = [100 * client[c] for client in clients]
         found[f"{c}_{which}"] = sum(scores) / len(scores)
         found |= {f"{c}_{which}_{k}": score for k, score in enumerate(scores, start=1)}
