@@ -252,7 +252,8 @@ class Coordinator:
             state = self.method.round(self.fed, state, r)
         except NoReplies as problem:
             log.warning("round %d changes nothing: %s", r, problem)
-        replies = self.method.measure(self.fed, state)
+        scored = self.plan.experiment.run.is_scored(r)
+        replies = self.method.measure(self.fed, state) if scored else None
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
         self.state, self.done = state, r
@@ -284,7 +285,7 @@ class Coordinator:
         store_tables(self.run_dir, self.history, self.fed.ledger)
         # What is written once need not be made anew every round.
         self.fed.ledger.before, self.fed.ledger.entries = table, []
-        self.history.scores = [self.history.table()]
+        self.history.scores = [self.history.table()] if self.history.scores else []
         save_checkpoint(self.run_dir, self.done, self.state, {})
 
     def _restore(self) -> None:
@@ -293,8 +294,10 @@ class Coordinator:
             return
         self.done, self.state, _ = checkpoint
         until = polars.col("round") <= self.done
-        self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
-        self.history.rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until).to_dicts()
+        scores, rounds = (
+            read_parquet(self.run_dir / f"{table}.parquet") for table in ("history", "rounds")
+        )
+        self.history.restore(scores, rounds, self.done)
         self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
         if len(self.history.rounds) != self.done:
             raise AtollError(

@@ -27,8 +27,11 @@ class History:
     scores: list[polars.DataFrame] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, round: int, replies: Replies, seconds: float, up: int, down: int) -> float:
-        """Record a round; returns the mean validation score over clients."""
+    def add(self, round: int, replies: Replies | None, seconds: float, up: int, down: int) -> float:
+        """Record a round, scored or not; returns the mean validation score over clients."""
+        self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
+        if replies is None:
+            return float("nan")
         nodes = np.asarray(replies.body[_COUNT])
         columns: dict[str, Any] = {
             "round": np.full(len(replies.clients), round),
@@ -43,12 +46,18 @@ class History:
             for i, split in enumerate(SPLITS):
                 columns[f"{split}_{metric}"] = values[:, i]
         self.scores.append(polars.DataFrame(columns, nan_to_null=True))
-        self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
         mean = self.scores[-1][f"val_{self.metric}"].mean()
         return float("nan") if mean is None else float(mean)  # type: ignore[arg-type]
 
+    def restore(self, scores: polars.DataFrame, rounds: polars.DataFrame, last: int) -> None:
+        """Take up the tables of a run again, up to a round."""
+        until = polars.col("round") <= last
+        # A run without scores so far has left a table without columns.
+        self.scores = [scores.filter(until)] if scores.width else []
+        self.rounds = rounds.filter(until).to_dicts()
+
     def table(self) -> polars.DataFrame:
-        """One row a round and client."""
+        """One row a scored round and client."""
         return polars.concat(self.scores) if self.scores else polars.DataFrame()
 
     def best(self) -> Best:

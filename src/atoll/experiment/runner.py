@@ -157,10 +157,11 @@ class _Loop:
     def restore(self, round: int, server: Tree, clients: Tree) -> None:
         self.state, self.fed.host.state, self.done = server, clients, round
         until = polars.col("round") <= round
-        self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
-        rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until)
-        self.history.rounds = rounds.to_dicts()
-        if self.whole is not None:
+        scores, rounds = (
+            read_parquet(self.run_dir / f"{table}.parquet") for table in ("history", "rounds")
+        )
+        self.history.restore(scores, rounds, round)
+        if self.whole is not None and self.history.scores:
             self.whole.catch_up(self.history)
         self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
         if len(self.history.rounds) != round:
@@ -204,10 +205,12 @@ class _Loop:
             self.state = self.experiment.method.round(self.fed, self.state, r)
         except NoReplies as problem:
             log.warning("round %d changes nothing: %s", r, problem)
-        replies = self.experiment.method.measure(self.fed, self.state)
+        replies = None
+        if self.experiment.run.is_scored(r):
+            replies = self.experiment.method.measure(self.fed, self.state)
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
-        if self.whole is not None:
+        if self.whole is not None and replies is not None:
             replies = self.whole.added_to(replies, self.fed.host.state)
         val = self.history.add(r, replies, seconds, up, down)
         self.done = r
