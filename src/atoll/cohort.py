@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, partial
+from hashlib import blake2b
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
 from atoll.tree import Ragged
 
 T = TypeVar("T")
+Made: TypeAlias = Callable[[Features, torch.dtype], T]
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
@@ -145,7 +147,7 @@ class Cohort:
     def operator(self, name: str) -> Sparse:
         """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
         if name not in self._packed:
-            blocks = self._operators(name)
+            blocks = self.operators(name)
             symmetric = name == "gcn" and all(g.undirected for g in self.graphs)
             self._packed[name] = Sparse(block_diagonal(blocks), self.dtype, symmetric)
         matrix = self._packed[name]
@@ -169,9 +171,12 @@ class Cohort:
         ``propagated`` names an operator P: the features are then ``P^hops X``, which is constant
         while the graph is, so it is computed once and the first layer costs one product.
         """
-        key = f"{propagated}^{hops}@x" if propagated else "x"
+        key = _inputs_name(propagated, hops)
         if key not in self._packed:
-            self._packed[key] = self._pack_features(propagated, hops, key)
+            if self.k == 1 and propagated and not torch.is_grad_enabled():
+                # Nobody trains here: a few products that are narrow, rather than one that is wide.
+                return self._propagated_last(weight_K, propagated, hops)
+            self._packed[key] = self._pack_features(propagated, hops)
         packed = self._packed[key]
         if self.one_graph:
             return _one_for_all(packed, weight_K)
@@ -183,19 +188,36 @@ class Cohort:
         """``h [N, c] + bias_K[client of the node]``; reuses the memory of ``h``."""
         return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
 
-    def _pack_features(self, propagated: str, hops: int, key: str) -> Sparse | Tensor:
-        blocks = self._feature_blocks(propagated, hops, key)
+    def _propagated_last(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
+        h = Cohort.linear(self, weight_K)  # not what a kind of cohort makes of it
+        for _ in range(hops):
+            h = self.operator(propagated) @ h
+        return h
+
+    def _pack_features(self, propagated: str, hops: int) -> Sparse | Tensor:
+        blocks = self.inputs(propagated, hops)
         entries = sum(b.nnz if sparse.issparse(b) else b.size for b in blocks)  # type: ignore[union-attr, misc]
         if entries <= _DENSE_ABOVE * sum(b.shape[0] for b in blocks) * self.features:
             return Sparse(block_diagonal([sparse.csr_array(b) for b in blocks]), self.dtype)
         return torch.from_numpy(np.concatenate([dense(b) for b in blocks])).to(self.dtype)
 
-    def _operators(self, name: str) -> list[sparse.csr_array]:
+    def operators(self, name: str) -> list[sparse.csr_array]:
+        """Each client's propagation matrix."""
         return [_operator(g, name) for g in self.graphs]
 
-    def _feature_blocks(self, propagated: str, hops: int, key: str) -> list[Features]:
+    def inputs(self, propagated: str, hops: int) -> list[Features]:
+        """Each client's propagated features, or the features they all have."""
         graphs = self.graphs[:1] if self.one_graph else self.graphs
-        return [_propagated(g, propagated, hops, key) for g in graphs]
+        return [_propagated(g, propagated, hops) for g in graphs]
+
+    def kept_inputs(self, propagated: str, hops: int, made: Made[T]) -> list[T]:
+        """What is made of each client's propagated features, kept with its graph."""
+
+        def make(graph: Graph) -> T:
+            return made(_propagated(graph, propagated, hops), self.dtype)
+
+        name = _name_of(made, propagated, hops, self.dtype)
+        return [g.cached(name, partial(make, g)) for g in self.graphs]
 
     def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate([read(g) for g in self.graphs]))
@@ -212,18 +234,52 @@ class Near(Cohort):
     """Some nodes of each client, seen with the operators and propagated features of the whole."""
 
     def __init__(self, whole: Cohort, nodes_K: Sequence[np.ndarray]) -> None:
-        parts = [g.subgraph(nodes) for g, nodes in zip(whole.graphs, nodes_K, strict=True)]
-        super().__init__(parts, whole.clients, whole.dtype)
-        self._whole = list(zip(whole.graphs, nodes_K, strict=True))
+        # Named by their nodes, pieces of a graph are kept with it: other cohorts want them too.
+        names = [_name(nodes) for nodes in nodes_K]
+        self._whole = list(zip(whole.graphs, nodes_K, names, strict=True))
+        parts = self._kept("graph", lambda g, nodes: g.subgraph(nodes))
+        labelled = [
+            part.relabelled(
+                y=g.y[nodes],
+                train=g.train[nodes],
+                val=g.val[nodes],
+                test=g.test[nodes],
+                name=g.name,
+            )
+            for part, (g, nodes, _) in zip(parts, self._whole, strict=True)
+        ]
+        super().__init__(labelled, whole.clients, whole.dtype)
 
     def near(self, reach: int | None, *splits: str) -> Cohort:
         return self
 
-    def _operators(self, name: str) -> list[sparse.csr_array]:
-        return [_operator(g, name)[nodes][:, nodes] for g, nodes in self._whole]
+    def operators(self, name: str) -> list[sparse.csr_array]:
+        def cut(graph: Graph, nodes: np.ndarray) -> sparse.csr_array:
+            return _operator(graph, name)[nodes][:, nodes]
 
-    def _feature_blocks(self, propagated: str, hops: int, key: str) -> list[Features]:
-        return [_propagated(g, propagated, hops, key)[nodes] for g, nodes in self._whole]
+        return self._kept(name, cut)
+
+    def inputs(self, propagated: str, hops: int) -> list[Features]:
+        def cut(graph: Graph, nodes: np.ndarray) -> Features:
+            return _propagated_rows(graph, propagated, hops, nodes)
+
+        return self._kept(_inputs_name(propagated, hops), cut)
+
+    def kept_inputs(self, propagated: str, hops: int, made: Made[T]) -> list[T]:
+        def make(graph: Graph, nodes: np.ndarray) -> T:
+            return made(_propagated_rows(graph, propagated, hops, nodes), self.dtype)
+
+        return self._kept(_name_of(made, propagated, hops, self.dtype), make)
+
+    def _kept(self, what: str, make: Callable[[Graph, np.ndarray], T]) -> list[T]:
+        return [
+            g.cached(f"{what} at {at}", partial(make, g, nodes)) for g, nodes, at in self._whole
+        ]
+
+
+def _name(nodes: np.ndarray) -> str:
+    """The same for the same nodes."""
+    return blake2b(nodes.tobytes(), digest_size=16).hexdigest()
 
 
 def _ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
@@ -231,13 +287,18 @@ def _ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
     inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
     if not inside.any():
         inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
-    for _ in range(reach):
-        if inside.sum() > _NEAR_BELOW * graph.nodes:
-            break
-        inside = inside.copy()
-        inside[graph.adjacency[np.flatnonzero(inside)].indices] = True
-    few = inside.sum() <= _NEAR_BELOW * graph.nodes
-    return np.flatnonzero(inside) if few else np.arange(graph.nodes)
+
+    def grow() -> np.ndarray:
+        ball = inside
+        for _ in range(reach):
+            if ball.sum() > _NEAR_BELOW * graph.nodes:
+                break
+            ball = ball.copy()
+            ball[graph.adjacency[np.flatnonzero(ball)].indices] = True
+        few = ball.sum() <= _NEAR_BELOW * graph.nodes
+        return np.flatnonzero(ball) if few else np.arange(graph.nodes)
+
+    return graph.cached(f"{reach} hops of {_name(np.flatnonzero(inside))}", grow)
 
 
 def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
@@ -254,11 +315,29 @@ def _operator(graph: Graph, name: str) -> sparse.csr_array:
     return graph.cached(name, lambda: build(graph.adjacency))
 
 
-def _propagated(graph: Graph, operator: str, hops: int, key: str) -> Features:
+def _inputs_name(propagated: str, hops: int) -> str:
+    return f"{propagated}^{hops}@x" if propagated else "x"
+
+
+def _name_of(made: Made[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
+    return f"{made} of {_inputs_name(propagated, hops)} as {dtype}"
+
+
+def _propagated(graph: Graph, operator: str, hops: int) -> Features:
     def propagate() -> Features:
         x: Features = graph.x
         for _ in range(hops if operator else 0):
             x = _operator(graph, operator) @ x
         return x
 
-    return graph.cached(key, propagate)
+    return graph.cached(_inputs_name(operator, hops), propagate)
+
+
+def _propagated_rows(graph: Graph, operator: str, hops: int, nodes: np.ndarray) -> Features:
+    """The propagated features of some nodes, without those of the others."""
+    if not operator:
+        return graph.x[nodes]
+    rows = _operator(graph, operator)[nodes]
+    for _ in range(hops - 1):
+        rows = rows @ _operator(graph, operator)
+    return rows @ graph.x

@@ -164,6 +164,7 @@ def _progress(chosen: Experiment) -> Iterator[Progress]:
 
         def advance(r: int, val: float) -> None:
             bar.start()
-            bar.update(task, completed=r, note=f"validation {100 * val:.1f} %")
+            note = {} if val != val else {"note": f"validation {100 * val:.1f} %"}
+            bar.update(task, completed=r, **note)
 
         yield advance

@@ -28,6 +28,10 @@ class Split:
       takes 40 and 40 a class and 1,000 or 10,000 to test.
     - ``public``: the masks that were published with the dataset; nothing is drawn.
 
+    ``rehearsal`` above 0 is for choosing settings without a look at the test nodes: as many further
+    nodes, drawn from those in no other part, are tested on in their place. Training, validation
+    and test nodes are drawn as ever, so the former are those of the run that is rehearsed.
+
     A size below 1 is a fraction of the nodes that are drawn from (all labelled ones, or the rest
     after ``per_class``); from 1 on it is a number of nodes.
     """
@@ -38,6 +42,7 @@ class Split:
     test: float = 0.4
     per_class: int = 20
     per_class_val: int = 0
+    rehearsal: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -46,6 +51,12 @@ class Split:
             raise AtollError(f"split.per_class is {self.per_class}; there must be at least 1.")
         if self.per_class_val < 0:
             raise AtollError(f"split.per_class_val is {self.per_class_val}; it can't be negative.")
+        if self.rehearsal < 0:
+            raise AtollError(f"split.rehearsal is {self.rehearsal}; it can't be negative.")
+        if self.rehearsal and self.kind == "public":
+            raise AtollError(
+                "split.rehearsal draws nodes, and the split 'public' draws none; choose another."
+            )
         sizes = self._sizes()
         for part, size in sizes.items():
             if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
@@ -61,11 +72,17 @@ class Split:
         if self.kind == "public":
             return _published(graph)
         labelled = np.flatnonzero(graph.y >= 0)
-        if self.kind == "random":
-            return _with_parts(graph, self._drawn(graph, labelled, rng))
-        parts = self._per_class(graph, rng)
-        rest = np.setdiff1d(labelled, np.concatenate(list(parts.values())), assume_unique=True)
-        return _with_parts(graph, parts | self._drawn(graph, rest, rng))
+        parts = {} if self.kind == "random" else self._per_class(graph, rng)
+        parts |= self._drawn(graph, _without(labelled, parts), rng)
+        if self.rehearsal:
+            spare = _without(labelled, parts)
+            if len(spare) < self.rehearsal:
+                raise AtollError(
+                    f"split.rehearsal asks for {self.rehearsal} nodes, but {graph.name} has "
+                    f"{len(spare)} labelled ones in no other part; ask for fewer."
+                )
+            parts["test"] = rng.permutation(spare)[: self.rehearsal]
+        return _with_parts(graph, parts)
 
     def _sizes(self) -> dict[str, float]:
         """The parts that are drawn uniformly."""
@@ -106,6 +123,11 @@ class Split:
         if self.per_class_val:
             parts["val"] = np.concatenate([nodes[self.per_class :] for nodes in chosen])
         return parts
+
+
+def _without(nodes: np.ndarray, parts: dict[str, np.ndarray]) -> np.ndarray:
+    taken = [np.zeros(0, dtype=nodes.dtype), *parts.values()]
+    return np.setdiff1d(nodes, np.concatenate(taken), assume_unique=True)
 
 
 def _published(graph: Graph) -> Graph:

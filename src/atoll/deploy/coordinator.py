@@ -213,7 +213,8 @@ class Coordinator:
             state = self.method.round(self.fed, state, r)
         except NoReplies as problem:
             log.warning("round %d changes nothing: %s", r, problem)
-        replies = self.method.measure(self.fed, state)
+        scored = self.plan.experiment.run.is_scored(r)
+        replies = self.method.measure(self.fed, state) if scored else None
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
         self.state, self.done = state, r

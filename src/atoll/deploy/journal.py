@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars
 import torch
 from scipy import sparse
 
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import (
     load_checkpoint,
-    read_parquet,
     read_tree,
     save_checkpoint,
     write_json,
     write_tree,
 )
 from atoll.experiment.history import History
-from atoll.experiment.result import store_tables
+from atoll.experiment.result import restore_tables, store_tables
 from atoll.federation.ledger import Ledger
 from atoll.tree import Ragged, Tree
 
@@ -101,7 +99,6 @@ class Journal:
         store_tables(self.run_dir, history, ledger)
         # What is written once need not be made anew every round.
         ledger.before, ledger.entries = table, []
-        history.scores = [history.table()]
         save_checkpoint(self.run_dir, done, state, {})
 
     def restore(self, history: History, ledger: Ledger) -> tuple[int, Tree] | None:
@@ -110,15 +107,7 @@ class Journal:
         if checkpoint is None:
             return None
         done, state, _ = checkpoint
-        until = polars.col("round") <= done
-        history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
-        history.rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until).to_dicts()
-        ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
-        if len(history.rounds) != done:
-            raise AtollError(
-                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before "
-                f"its checkpoint; start the run anew."
-            )
+        restore_tables(self.run_dir, done, history, ledger)
         return done, state
 
     def _facts(self, name: str) -> dict[str, Any]:

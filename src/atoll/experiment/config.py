@@ -38,6 +38,7 @@ C = TypeVar("C")
 class Run:
     """How an experiment is run: its length, its seed, and what it may use of the machine.
 
+    Scores are taken every ``score_every`` rounds, and after the last one in any case.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
     """
 
@@ -48,10 +49,19 @@ class Run:
     threads: int = 0
     checkpoint_seconds: float = 30.0
     whole_graph: bool = False
+    score_every: int = 1
+
+    def is_scored(self, round: int) -> bool:
+        return round % self.score_every == 0 or round == self.rounds
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise AtollError(f"run.rounds is {self.rounds}; there must be at least 1.")
+        if self.score_every < 1:
+            raise AtollError(
+                f"run.score_every is {self.score_every}; scores are taken every round (1) or less "
+                f"often (2 or more)."
+            )
         for name in ("seed", "chunk", "threads", "checkpoint_seconds"):
             if getattr(self, name) < 0:
                 raise AtollError(f"run.{name} is {getattr(self, name)}; it can't be negative.")

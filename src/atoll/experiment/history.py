@@ -29,8 +29,11 @@ class History:
     # Rounds not yet in a frame: a frame a round costs more than a round of a small federation.
     fresh: list[dict[str, np.ndarray]] = field(default_factory=list)
 
-    def add(self, round: int, replies: Replies, seconds: float, up: int, down: int) -> float:
-        """Record a round; returns the mean validation score over clients."""
+    def add(self, round: int, replies: Replies | None, seconds: float, up: int, down: int) -> float:
+        """Record a round, scored or not; returns the mean validation score over clients."""
+        self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
+        if replies is None:
+            return float("nan")
         nodes = np.asarray(replies.body[_COUNT])
         columns = {
             "round": np.full(len(replies.clients), round),
@@ -45,13 +48,19 @@ class History:
             for i, split in enumerate(SPLITS):
                 columns[f"{split}_{metric}"] = values[:, i]
         self.fresh.append(columns)
-        self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
         known = columns[f"val_{self.metric}"]
         known = known[~np.isnan(known)]
         return float(known.mean()) if len(known) else float("nan")
 
+    def restore(self, scores: polars.DataFrame, rounds: polars.DataFrame, last: int) -> None:
+        """Take up the tables of a run again, up to a round."""
+        until = polars.col("round") <= last
+        # A run without scores so far has left a table without columns.
+        self.scores = [scores.filter(until)] if scores.width else []
+        self.rounds = rounds.filter(until).to_dicts()
+
     def table(self) -> polars.DataFrame:
-        """One row a round and client."""
+        """One row a scored round and client."""
         if self.fresh:
             columns = {
                 name: np.concatenate([part[name] for part in self.fresh]) for name in self.fresh[0]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from atoll.errors import AtollError
 from atoll.experiment.checkpoint import damaged, write_atomically, write_json
 from atoll.experiment.config import describe, resolve
 from atoll.experiment.recipe import Recipe, Target, load_recipe, recipe_names
@@ -104,7 +105,12 @@ def _is_kept(target: Target, seeds: int, kept: dict[str, Cell]) -> bool:
     cell = kept.get(f"{target.row} {target.column}")
     if cell is None or len(cell.values) < seeds:
         return False
-    return json.dumps(cell.settings) == json.dumps(describe(target.experiment(0)))
+    try:
+        # Resolved anew, settings that have come since have their defaults.
+        before = describe(resolve(cell.settings))
+    except AtollError:
+        return False
+    return json.dumps(before) == json.dumps(describe(target.experiment(0)))
 
 
 def _cells(recipe: Recipe, targets: list[Target], seeds: int, jobs: int) -> Iterator[Cell]:

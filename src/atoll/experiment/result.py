@@ -181,6 +181,20 @@ def store_tables(run_dir: Path, history: History, ledger: Ledger | None) -> None
         write_table(run_dir / "ledger.parquet", ledger.table())
 
 
+def restore_tables(run_dir: Path, last: int, history: History, ledger: Ledger) -> None:
+    """What a run had recorded up to a round."""
+    scores, rounds, crossed = (
+        read_parquet(run_dir / f"{table}.parquet") for table in ("history", "rounds", "ledger")
+    )
+    history.restore(scores, rounds, last)
+    ledger.before = crossed.filter(polars.col("round") <= last)
+    if len(history.rounds) != last:
+        raise AtollError(
+            f"the run directory is damaged: '{run_dir / 'rounds.parquet'}' ends before its "
+            f"checkpoint; start the run anew."
+        )
+
+
 def store_result(
     run_dir: Path,
     experiment: Experiment,

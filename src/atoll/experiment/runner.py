@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import polars
 import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError, Interrupted, NoReplies
-from atoll.experiment.checkpoint import load_checkpoint, read_parquet, save_checkpoint
+from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.config import Experiment, read_table, resolve
 from atoll.experiment.history import History
 from atoll.experiment.memory import keep_freed_memory
@@ -28,6 +27,7 @@ from atoll.experiment.result import (
     is_complete,
     load_result,
     new_run_dir,
+    restore_tables,
     store_result,
     store_setup,
     store_tables,
@@ -164,18 +164,9 @@ class _Loop:
 
     def restore(self, round: int, server: Tree, clients: Tree) -> None:
         self.state, self.fed.host.state, self.done = server, clients, round
-        until = polars.col("round") <= round
-        self.history.scores = [read_parquet(self.run_dir / "history.parquet").filter(until)]
-        rounds = read_parquet(self.run_dir / "rounds.parquet").filter(until)
-        self.history.rounds = rounds.to_dicts()
-        if self.whole is not None:
+        restore_tables(self.run_dir, round, self.history, self.fed.ledger)
+        if self.whole is not None and self.history.scores:
             self.whole.catch_up(self.history)
-        self.fed.ledger.before = read_parquet(self.run_dir / "ledger.parquet").filter(until)
-        if len(self.history.rounds) != round:
-            raise AtollError(
-                f"the run directory is damaged: '{self.run_dir / 'rounds.parquet'}' ends before "
-                f"its checkpoint; start the run anew."
-            )
 
     def run(self) -> Result:
         saved = time.monotonic()
@@ -212,10 +203,12 @@ class _Loop:
             self.state = self.experiment.method.round(self.fed, self.state, r)
         except NoReplies as problem:
             log.warning("round %d changes nothing: %s", r, problem)
-        replies = self.experiment.method.measure(self.fed, self.state)
+        replies = None
+        if self.experiment.run.is_scored(r):
+            replies = self.experiment.method.measure(self.fed, self.state)
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
-        if self.whole is not None:
+        if self.whole is not None and replies is not None:
             replies = self.whole.added_to(replies, self.fed.host.state)
         val = self.history.add(r, replies, seconds, up, down)
         self.done = r

@@ -16,7 +16,8 @@ from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import Adam, Optimizer, descend
+from atoll.ops.optimize import SGD, Adam, Optimizer, descend
+from atoll.ops.span import Span, descend_in_span, span_of
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
 from atoll.tasks.base import Task
@@ -136,6 +137,14 @@ class Method:
     ) -> Fitted:
         """Local training on the task's loss, plus a penalty a client ``[K]`` if there is one."""
 
+        span = self.span(cohort, "train") if penalty is None else None
+        if span is not None and isinstance(self.optimizer, SGD):
+            seen: Cohort = span
+            params_K, loss_K = descend_in_span(
+                span, params_K, lambda p: self.loss(p, seen, rng), self.optimizer, self.epochs
+            )
+            return Fitted(params_K, prefixed("model", params_K), loss_K)
+
         def loss(p: Params) -> Tensor:
             task_K = self.loss(p, cohort, rng)
             return task_K if penalty is None else task_K + penalty(p)
@@ -146,6 +155,12 @@ class Method:
         )
         next_state = prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
         return Fitted(params_K, next_state, loss_K)
+
+    def span(self, cohort: Cohort, *splits: str) -> Span | None:
+        """What a loss on some splits sees, if plain gradient descent is cheaper there."""
+        plain = isinstance(self.optimizer, SGD) and self.optimizer.momentum == 0
+        on_nodes = isinstance(self.task, NodeClassification)
+        return span_of(self.model, cohort, *splits) if plain and on_nodes else None
 
     def new_client(self, cohort: Cohort, rng: CohortRng) -> Tree:
         """A client's model and optimizer before the first round."""

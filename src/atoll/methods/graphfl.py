@@ -13,6 +13,7 @@ from atoll.methods.base import GlobalModel, methods, pick
 from atoll.ops.clusters import cluster_batch
 from atoll.ops.meta import gradient, has_nodes, meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
+from atoll.ops.span import Span
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -95,21 +96,38 @@ class GraphFL(GlobalModel):
     def query_gradient(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        queries = on_queries(cohort)
-        g_K = self._query_gradient(spread(under(shared, "model"), cohort.k), cohort, queries, rng)
-        return state, Reply(prefixed("gradient", g_K), weight=has_nodes(queries))
+        theta_K = spread(under(shared, "model"), cohort.k)
+        span = self.span(cohort, "train", "val")
+        g_K = self._query_gradient(theta_K, cohort, span, rng)
+        return state, Reply(prefixed("gradient", g_K), weight=has_nodes(on_queries(cohort)))
 
     def _query_gradient(
-        self, theta_K: Params, cohort: Cohort, queries: Cohort, rng: CohortRng
+        self, theta_K: Params, cohort: Cohort, span: Span | None, rng: CohortRng
     ) -> Params:
+        seen = span or cohort
+        queries = on_queries(seen)
+
         def support(p: Params) -> Tensor:
-            return self.loss(p, cohort, rng)
+            return self.loss(p, seen, rng)
 
         def query(p: Params) -> Tensor:
             return self.loss(p, queries, rng)
 
-        if self.order == "second":
-            rate, decay = self.optimizer.lr, self.optimizer.weight_decay
+        rate, decay = self.optimizer.lr, self.optimizer.weight_decay
+        exact = self.order == "second"
+        if span is not None:
+            z_K = meta_gradient(
+                span.enter(theta_K),
+                support,
+                query,
+                rate,
+                self.epochs,
+                exact=exact,
+                weight_decay=decay,
+                steps_of=span.steps,
+            )
+            return span.leave(z_K)
+        if exact:
             return meta_gradient(theta_K, support, query, rate, self.epochs, weight_decay=decay)
         adapted_K, _, _ = descend(theta_K, support, self.optimizer, {}, self.epochs)
         return gradient({n: p.requires_grad_() for n, p in adapted_K.items()}, query)
@@ -121,6 +139,9 @@ class GraphFL(GlobalModel):
         params_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
         fitted = self.fit(params_K, cohort, state, rng)
         return fitted.state, Reply(prefixed("model", fitted.params_K), weight=has_nodes(cohort))
+
+    def span(self, cohort: Cohort, *splits: str) -> Span | None:
+        return None if self.clusters else super().span(cohort, *splits)
 
     def loss(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None

@@ -7,9 +7,11 @@ from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import methods, pick
 from atoll.methods.new_domain import NewDomain
-from atoll.ops.meta import has_nodes, meta_gradient, on_queries
+from atoll.ops.meta import Steps, has_nodes, meta_gradient, on_queries
+from atoll.ops.optimize import SGD
+from atoll.ops.span import Walk
 from atoll.rng import CohortRng
-from atoll.tree import Tree, prefixed, spread, under
+from atoll.tree import Params, Tree, prefixed, spread, under
 
 
 @methods.register("graphfl-domain")
@@ -46,19 +48,33 @@ class GraphFLDomain(NewDomain):
     def train(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
-        support = self.old_tasks(cohort, rng.seed)
-        query = on_queries(support)
+        task = self.old_tasks(cohort, rng.seed)
         theta_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
+        span = self.span(task, "train", "val")
+        if span is not None and isinstance(self.optimizer, SGD):
+            walk = Walk(span, theta_K, self.optimizer)
+            for _ in range(self.epochs):
+                walk.step(self._meta_gradient(walk.params, span, rng, span.steps))
+            theta_K = walk.arrive()
+            reply = Reply(prefixed("model", theta_K), weight=has_nodes(on_queries(task)))
+            return prefixed("model", theta_K), reply
         optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}
         optimizer_K = optimizer_K or self.optimizer.init(theta_K)
         for _ in range(self.epochs):
-            grads_K = meta_gradient(
-                theta_K,
-                lambda p: self.loss(p, support, rng),
-                lambda p: self.loss(p, query, rng),
-                self.alpha,
-                exact=self.order == "second",
-            )
+            grads_K = self._meta_gradient(theta_K, task, rng)
             self.optimizer.step(theta_K, grads_K, optimizer_K)
         state = prefixed("model", theta_K) | prefixed("optimizer", optimizer_K)
-        return state, Reply(prefixed("model", theta_K), weight=has_nodes(query))
+        return state, Reply(prefixed("model", theta_K), weight=has_nodes(on_queries(task)))
+
+    def _meta_gradient(
+        self, theta_K: Params, support: Cohort, rng: CohortRng, steps_of: Steps = dict
+    ) -> Params:
+        query = on_queries(support)
+        return meta_gradient(
+            theta_K,
+            lambda p: self.loss(p, support, rng),
+            lambda p: self.loss(p, query, rng),
+            self.alpha,
+            exact=self.order == "second",
+            steps_of=steps_of,
+        )

@@ -12,6 +12,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.graph import Graph
 from atoll.methods.base import GlobalModel, Info, initial_model
 from atoll.ops.meta import adapted
+from atoll.ops.span import span_of
 from atoll.rng import CohortRng, stream
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -115,9 +116,19 @@ class NewDomain(GlobalModel):
 
     def _adapted_scores(self, start: Params, task: Cohort) -> Params:
         """Scores of each client's model once it is adapted to its training nodes."""
-        params_K = adapted(
-            spread(start, task.k), lambda p: self.loss(p, task), self.alpha, self.adapt_steps
-        )
+        params_K = spread(start, task.k)
+        # Adapting is plain gradient descent, whatever the optimizer in training.
+        span = span_of(self.model, task, "train", "val", "test")
+        if span is not None:
+            params_K = adapted(
+                span.enter(params_K),
+                lambda p: self.loss(p, span),
+                self.alpha,
+                self.adapt_steps,
+                steps_of=span.steps,
+            )
+            return under(self.scores(params_K, span), "metric")
+        params_K = adapted(params_K, lambda p: self.loss(p, task), self.alpha, self.adapt_steps)
         scored = task.near(self.model.reach, "train", "val", "test")
         return under(self.scores(params_K, scored), "metric")
 

@@ -12,7 +12,6 @@ from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.graph import Graph, node_mask
 from atoll.methods.base import Info, Method, initial_model, methods
-from atoll.ops.optimize import descend
 from atoll.rng import CohortRng
 from atoll.tree import Ragged, Tree, spread
 
@@ -139,13 +138,7 @@ class SelfTraining(Method):
         """Each client's chosen nodes and their predicted classes."""
         known = cohort.relabelled([self._known(g) for g in cohort.graphs])
         model = initial_model(self.model, cohort.features, cohort.classes, cohort.dtype, rng.seed)
-        params_K, _, _ = descend(
-            spread(model, cohort.k),
-            lambda p: self.loss(p, known, rng),
-            self.optimizer,
-            {},
-            self.epochs,
-        )
+        params_K = self.fit(spread(model, cohort.k), known, {}, rng).params_K
         with torch.no_grad():
             chances = self.model.apply(params_K, cohort).softmax(1)
         by_client = zip(torch.split(chances, list(cohort.sizes)), cohort.graphs, strict=True)

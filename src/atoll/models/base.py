@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -14,12 +14,20 @@ from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.ops.ragged import segment_mean
+from atoll.ops.ragged import segment_sum
 from atoll.registry import Registry
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
 models: Registry[Model] = Registry("model", "atoll.models")
+
+
+class FirstLayer(NamedTuple):
+    """What a model does to features before anything else: ``P^hops X W``."""
+
+    weight: str
+    propagated: str
+    hops: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +38,11 @@ class Model(ABC):
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
     # where few nodes are asked for (``Cohort.near``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
+
+    @property
+    def first_layer(self) -> FirstLayer | None:
+        """The one product with features that all else follows from, if there is such a one."""
+        return None
 
     @abstractmethod
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
@@ -75,9 +88,16 @@ class Model(ABC):
 
 def nll(logits: Tensor, cohort: Cohort) -> Tensor:
     """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
+    rows, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
+    losses = cross_entropy(logits[rows], y, reduction="none")
+    return segment_sum(losses, client, cohort.k) / count
+
+
+def _training_targets(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Training nodes, their classes and clients, and how many each client has, at least one."""
     rows = cohort.rows("train")
-    losses = cross_entropy(logits[rows], cohort.y[rows], reduction="none")
-    return segment_mean(losses, cohort.batch[rows], cohort.k)
+    client = cohort.batch[rows]
+    return rows, cohort.y[rows], client, torch.bincount(client, minlength=cohort.k).clamp(min=1)
 
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:

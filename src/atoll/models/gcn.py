@@ -10,6 +10,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.models.base import (
+    FirstLayer,
     Model,
     add_bias,
     check_hidden,
@@ -47,6 +48,11 @@ class GCN(Model):
 
     def __post_init__(self) -> None:
         check_hidden("gcn", self.hidden, self.dropout)
+
+    @property
+    def first_layer(self) -> FirstLayer | None:
+        # Dropout is drawn for a client's nodes as they are.
+        return FirstLayer("conv1.weight", "gcn", 1) if self.dropout == 0 else None
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         second = self.hidden if self.head == "linear" else classes

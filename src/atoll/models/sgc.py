@@ -9,7 +9,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.models.base import Model, fan_in, models
+from atoll.models.base import FirstLayer, Model, fan_in, models
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -29,6 +29,10 @@ class SGC(Model):
     def __post_init__(self) -> None:
         if self.hops < 1:
             raise AtollError(f"model.hops is {self.hops}; sgc needs at least 1.")
+
+    @property
+    def first_layer(self) -> FirstLayer:
+        return FirstLayer("weight", "gcn", self.hops)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return {

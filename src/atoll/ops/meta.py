@@ -11,6 +11,7 @@ from atoll.cohort import Cohort
 from atoll.tree import Params
 
 LossK = Callable[[Params], Tensor]
+Steps = Callable[[Params], Params]
 
 
 def gradient(
@@ -35,18 +36,20 @@ def adapted(
     steps: int,
     *,
     weight_decay: float = 0.0,
+    steps_of: Steps = dict,
     differentiable: bool = False,
 ) -> Params:
     """``theta <- theta - rate (grad L(theta) + weight_decay theta)``, some times over.
 
     If ``differentiable``, the result can be differentiated with respect to ``params_K``, which
-    must require gradients.
+    must require gradients. ``steps_of`` makes steps of gradients where they are not the same
+    (:meth:`atoll.ops.span.Span.steps`).
     """
     theta = dict(params_K)
     if not differentiable:
         theta = _leaves(theta)
     for _ in range(steps):
-        grads = gradient(theta, loss, differentiable=differentiable)
+        grads = steps_of(gradient(theta, loss, differentiable=differentiable))
         theta = {n: p - rate * (grads[n] + weight_decay * p) for n, p in theta.items()}
         if not differentiable:
             theta = _leaves(theta)
@@ -62,6 +65,7 @@ def meta_gradient(
     *,
     exact: bool = True,
     weight_decay: float = 0.0,
+    steps_of: Steps = dict,
 ) -> Params:
     """The gradient of ``L_query(adapted(theta))`` with respect to ``theta`` ``[K, ...]``.
 
@@ -71,7 +75,15 @@ def meta_gradient(
     order): the gradient of the query's loss at the adapted parameters.
     """
     theta = _leaves(params_K)
-    near = adapted(theta, support, rate, steps, weight_decay=weight_decay, differentiable=exact)
+    near = adapted(
+        theta,
+        support,
+        rate,
+        steps,
+        weight_decay=weight_decay,
+        steps_of=steps_of,
+        differentiable=exact,
+    )
     if not exact:
         return gradient(_leaves(near), query)
     grads = torch.autograd.grad(query(near).sum(), list(theta.values()))

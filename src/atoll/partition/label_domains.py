@@ -1,6 +1,6 @@
 """Everybody holds the whole graph, a task of few classes, and a new task for later."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,9 @@ class LabelDomains(Partition):
     classes, ``labelled`` nodes a class altogether; ``adapted`` nodes of each new class to adapt
     with (0: as many as ``labelled``); and ``tested`` further ones to test on.
 
+    ``rehearsal`` is for choosing settings without a look at the new classes: those are left out,
+    and the last ``new_classes`` of the others are the new ones.
+
     Labels are those of the graph. Support nodes and nodes to adapt with train (classes tell them
     apart), query nodes validate. The experiment's split is not used.
     """
@@ -29,6 +32,7 @@ class LabelDomains(Partition):
     labelled: int = 10
     adapted: int = 0
     tested: int = 20
+    rehearsal: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,6 +40,8 @@ class LabelDomains(Partition):
             raise AtollError(f"partition.adapted is {self.adapted}; it can't be negative.")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
+        if self.rehearsal:
+            graph = without_last(graph, self.new_classes)
         episodes = new_label_episodes(
             graph,
             self.clients,
@@ -46,6 +52,16 @@ class LabelDomains(Partition):
             tested=self.tested,
         )
         return [_party(graph, episode, k) for k, episode in enumerate(episodes)]
+
+
+def without_last(graph: Graph, classes: int) -> Graph:
+    """The same graph without the labels of its last classes."""
+    left = graph.classes - classes
+    known = graph.y < left
+    parts = {part: getattr(graph, part) & known for part in ("train", "val", "test")}
+    names = graph.class_names[:left]
+    y = np.where(known, graph.y, -1)
+    return replace(graph, y=y, classes=left, class_names=names, **parts)
 
 
 def _party(graph: Graph, episode: Episode, client: int) -> Graph:

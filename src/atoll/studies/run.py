@@ -6,7 +6,7 @@ from pathlib import Path
 import polars
 
 from atoll.cohort import SPLITS
-from atoll.errors import unknown
+from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
 from atoll.experiment.runner import run_experiment
@@ -37,7 +37,12 @@ class Run(Study):
             return super().figure(found, name)
         if column not in found.arrays:
             raise unknown("figure", column, found.arrays)
-        return float(found.arrays[column][int(round) - 1])
+        scored = found.arrays["round"].tolist()
+        if int(round) not in scored:
+            raise AtollError(
+                f"figure '{name}': round {round} has no scores; let run.score_every divide it."
+            )
+        return float(found.arrays[column][scored.index(int(round))])
 
 
 def of_result(result: Result) -> Findings:
@@ -47,9 +52,8 @@ def of_result(result: Result) -> Findings:
     }
     scores = [name for name in result.history.columns if _is_score(name)]
     means = result.history.group_by("round").agg(polars.col(*scores).mean()).sort("round")
-    return Findings(
-        figures, {name: 100 * means[name].to_numpy() for name in scores}, result.best_round
-    )
+    curves = {name: 100 * means[name].to_numpy() for name in scores}
+    return Findings(figures, curves | {"round": means["round"].to_numpy()}, result.best_round)
 
 
 def _is_score(name: str) -> bool:
