@@ -20,6 +20,10 @@ T = TypeVar("T")
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
+# P X is not made where the products with X and then with P take less than this share of its cost.
+_APART_BELOW = 0.6
+# Nodes by which the entries of P X are guessed.
+_SAMPLE = 256
 # A neighbourhood is computed by itself where it is at most this share of a client's graph.
 _NEAR_BELOW = 0.25
 
@@ -167,8 +171,11 @@ class Cohort:
         """Features times weights, ``[K, f, h] -> [N, h]``.
 
         ``propagated`` names an operator P: the features are then ``P^hops X``, which is constant
-        while the graph is, so it is computed once and the first layer costs one product.
+        while the graph is, so it is computed once and the first layer costs one product. Where
+        P X has many times the entries of X, ``P (X W)`` is computed instead.
         """
+        if propagated and hops == 1 and self._apart(propagated):
+            return self.operator(propagated) @ self.linear(weight_K)
         key = f"{propagated}^{hops}@x" if propagated else "x"
         if key not in self._packed:
             self._packed[key] = self._pack_features(propagated, hops, key)
@@ -182,6 +189,20 @@ class Cohort:
     def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
         """``h [N, c] + bias_K[client of the node]``; reuses the memory of ``h``."""
         return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
+
+    def _apart(self, name: str) -> bool:
+        """Whether a product with X and one with an operator cost less than one with both."""
+
+        def is_cheaper() -> bool:
+            own = sum(_stored(g.x) for g in self.graphs)
+            if self.one_graph or own == np.inf:
+                return False
+            dense = sum(self.sizes) * self.features
+            together = min(_DENSE_ABOVE * dense, sum(_entries(g, name) for g in self.graphs))
+            apart = own + sum(_operator(g, name).nnz for g in self.graphs)
+            return bool(apart < _APART_BELOW * together)
+
+        return self.cached(f"{name} apart", is_cheaper)
 
     def _pack_features(self, propagated: str, hops: int, key: str) -> Sparse | Tensor:
         blocks = self._feature_blocks(propagated, hops, key)
@@ -219,6 +240,9 @@ class Near(Cohort):
     def near(self, reach: int | None, *splits: str) -> Cohort:
         return self
 
+    def _apart(self, name: str) -> bool:
+        return False  # the neighbours' features are not here
+
     def _operators(self, name: str) -> list[sparse.csr_array]:
         return [_operator(g, name)[nodes][:, nodes] for g, nodes in self._whole]
 
@@ -252,6 +276,18 @@ def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
 def _operator(graph: Graph, name: str) -> sparse.csr_array:
     build = {"gcn": gcn_operator, "mean": mean_operator}[name]
     return graph.cached(name, lambda: build(graph.adjacency))
+
+
+def _stored(x: Features) -> float:
+    """The entries of sparse features; dense ones are not to be multiplied by themselves."""
+    return float(x.nnz) if sparse.issparse(x) else np.inf  # type: ignore[union-attr]
+
+
+def _entries(graph: Graph, name: str) -> float:
+    """About how many entries ``P X`` has, from those of some of its rows."""
+    rows = np.linspace(0, graph.nodes - 1, min(graph.nodes, _SAMPLE)).astype(np.int64)
+    some = _operator(graph, name)[rows] @ graph.x
+    return float(some.nnz * graph.nodes / len(rows))
 
 
 def _propagated(graph: Graph, operator: str, hops: int, key: str) -> Features:
