@@ -101,7 +101,8 @@ class Coordinator:
         self._assemble()
         sizes = self._begin()
         self._restore()
-        while self.done < self.plan.experiment.run.rounds:
+        rounds = self.plan.experiment.run.rounds
+        while self.done < rounds and not self.method.finished(self.state):
             if self.stopped():
                 raise Stopped(f"the job was ended after round {self.done}.")
             if (self.run_dir / HANDOVER).exists():

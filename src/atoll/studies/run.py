@@ -17,7 +17,8 @@ from atoll.studies.base import Findings, Study, studies
 class Run(Study):
     """Train, and read figures of the result; scores are in percent.
 
-    ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round.
+    ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round, or in the
+    last one if training ended before.
     """
 
     caption = "Scores in percent"
@@ -37,7 +38,8 @@ class Run(Study):
             return super().figure(found, name)
         if column not in found.arrays:
             raise unknown("figure", column, found.arrays)
-        return float(found.arrays[column][int(round) - 1])
+        curve = found.arrays[column]
+        return float(curve[min(int(round), len(curve)) - 1])
 
 
 def of_result(result: Result) -> Findings:
