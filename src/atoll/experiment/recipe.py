@@ -21,7 +21,8 @@ class Header:
     partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
     ``relative``. A cell may also be off by ``spreads`` times the paper's own standard deviation,
     where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
-    run in every row, published or not.
+    run in every row, published or not. ``compare`` names pairs of columns, as ``"A > B"``, whose
+    difference is tested in every row that has both.
     """
 
     title: str
@@ -34,6 +35,7 @@ class Header:
     above: Literal["fine", "outside"] = "outside"
     measure: str = "run"
     columns: tuple[str, ...] = ()
+    compare: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
