@@ -58,6 +58,14 @@ def under(tree: Mapping[str, Leaf], prefix: str) -> Params:
     return found
 
 
+def ragged(tree: Mapping[str, Leaf], name: str) -> Ragged:
+    """A leaf that is ragged."""
+    leaf = tree[name]
+    if not isinstance(leaf, Ragged):
+        raise TypeError(f"{name} is a plain tensor, not ragged")
+    return leaf
+
+
 def spread(
     params: Mapping[str, Tensor], k: int, into: Mapping[str, Tensor] | None = None
 ) -> Params:
