@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 from atoll.cohort import Cohort, Near
-from atoll.graph import Graph, make_graph, node_mask
+from atoll.graph import Graph, dense, make_graph, node_mask
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.tree import spread
@@ -77,6 +78,24 @@ def test_a_loss_on_the_neighbourhood_is_the_loss_on_the_whole_graph(model):
         strict=True,
     ):
         torch.testing.assert_close(a, b)
+
+
+def test_propagated_features_are_not_made_where_they_have_many_times_the_entries():
+    """Everybody knows everybody and has 20 words of their own, so P X is full."""
+    words = sparse.csr_array(np.repeat(np.eye(30, dtype=np.float32), 20, axis=1))
+    everybody = np.array(np.nonzero(1 - np.eye(30)))
+    crowd = make_graph(words, everybody, np.arange(30) % 2)
+    cohort = Cohort([crowd], dtype=torch.float64)
+    assert cohort._apart("gcn")
+    one_word = sparse.csr_array(np.eye(30, dtype=np.float32))
+    assert not Cohort([replace(ring(30, (3,)), x=one_word)])._apart("gcn")
+    assert not Cohort([replace(crowd, x=dense(words))])._apart("gcn")
+    weight_K = torch.linspace(-1, 1, 2400, dtype=torch.float64).view(1, 600, 4).requires_grad_()
+    found = cohort.linear(weight_K, propagated="gcn")
+    px = torch.full((30, 30), 1 / 30, dtype=torch.float64).repeat_interleave(20, dim=1)
+    torch.testing.assert_close(found, px @ weight_K[0])
+    gradient = torch.autograd.grad(found.square().sum(), weight_K)[0]
+    torch.testing.assert_close(gradient[0], 2 * px.T @ (px @ weight_K[0]).detach())
 
 
 @pytest.mark.parametrize("dense", [False, True])

@@ -22,6 +22,10 @@ Made: TypeAlias = Callable[[Features, torch.dtype], T]
 
 # Above this share of non-zeros a dense product is faster than a sparse one.
 _DENSE_ABOVE = 0.25
+# P X is not made where the products with X and then with P take less than this share of its cost.
+_APART_BELOW = 0.6
+# Nodes by which the entries of P X are guessed.
+_SAMPLE = 256
 # A neighbourhood is computed by itself where it is at most this share of a client's graph.
 _NEAR_BELOW = 0.25
 
@@ -169,8 +173,11 @@ class Cohort:
         """Features times weights, ``[K, f, h] -> [N, h]``.
 
         ``propagated`` names an operator P: the features are then ``P^hops X``, which is constant
-        while the graph is, so it is computed once and the first layer costs one product.
+        while the graph is, so it is computed once and the first layer costs one product. Where
+        P X has many times the entries of X, ``P (X W)`` is computed instead.
         """
+        if propagated and hops == 1 and self._apart(propagated):
+            return self._propagated_last(weight_K, propagated, hops)
         key = _inputs_name(propagated, hops)
         if key not in self._packed:
             if self.k == 1 and propagated and not torch.is_grad_enabled():
@@ -187,6 +194,20 @@ class Cohort:
     def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
         """``h [N, c] + bias_K[client of the node]``; reuses the memory of ``h``."""
         return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
+
+    def _apart(self, name: str) -> bool:
+        """Whether a product with X and one with an operator cost less than one with both."""
+
+        def is_cheaper() -> bool:
+            own = sum(_stored(g.x) for g in self.graphs)
+            if self.one_graph or own == np.inf:
+                return False
+            dense = sum(self.sizes) * self.features
+            together = min(_DENSE_ABOVE * dense, sum(_entries(g, name) for g in self.graphs))
+            apart = own + sum(_operator(g, name).nnz for g in self.graphs)
+            return bool(apart < _APART_BELOW * together)
+
+        return self.cached(f"{name} apart", is_cheaper)
 
     def _propagated_last(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
         h = Cohort.linear(self, weight_K)  # not what a kind of cohort makes of it
@@ -253,6 +274,9 @@ class Near(Cohort):
     def near(self, reach: int | None, *splits: str) -> Cohort:
         return self
 
+    def _apart(self, name: str) -> bool:
+        return False  # the neighbours' features are not here
+
     def operators(self, name: str) -> list[sparse.csr_array]:
         def cut(graph: Graph, nodes: np.ndarray) -> sparse.csr_array:
             return _operator(graph, name)[nodes][:, nodes]
@@ -313,6 +337,18 @@ def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
 def _operator(graph: Graph, name: str) -> sparse.csr_array:
     build = {"gcn": gcn_operator, "mean": mean_operator}[name]
     return graph.cached(name, lambda: build(graph.adjacency))
+
+
+def _stored(x: Features) -> float:
+    """The entries of sparse features; dense ones are not to be multiplied by themselves."""
+    return float(x.nnz) if sparse.issparse(x) else np.inf  # type: ignore[union-attr]
+
+
+def _entries(graph: Graph, name: str) -> float:
+    """About how many entries ``P X`` has, from those of some of its rows."""
+    rows = np.linspace(0, graph.nodes - 1, min(graph.nodes, _SAMPLE)).astype(np.int64)
+    some = _operator(graph, name)[rows] @ graph.x
+    return float(some.nnz * graph.nodes / len(rows))
 
 
 def _inputs_name(propagated: str, hops: int) -> str:

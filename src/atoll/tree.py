@@ -58,6 +58,14 @@ def under(tree: Mapping[str, Leaf], prefix: str) -> Params:
     return found
 
 
+def ragged(tree: Mapping[str, Leaf], name: str) -> Ragged:
+    """A leaf that is ragged."""
+    leaf = tree[name]
+    if not isinstance(leaf, Ragged):
+        raise TypeError(f"{name} is a plain tensor, not ragged")
+    return leaf
+
+
 def spread(
     params: Mapping[str, Tensor], k: int, into: Mapping[str, Tensor] | None = None
 ) -> Params:
@@ -124,7 +132,7 @@ def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) 
         new = part[name]
         if isinstance(leaf, Ragged):
             blocks = list(leaf.blocks())
-            for position, block in zip(positions, ragged(new).blocks(), strict=True):
+            for position, block in zip(positions, ragged(part, name).blocks(), strict=True):
                 blocks[position] = block
             result[name] = Ragged(torch.cat(blocks), tuple(len(b) for b in blocks))
         else:
@@ -139,13 +147,6 @@ def _is_view_of(new: Tensor, leaf: Tensor, positions: Sequence[int]) -> bool:
     first = leaf[positions[0]] if positions else leaf
     run = list(positions) == list(range(positions[0], positions[0] + len(positions)))
     return run and new.data_ptr() == first.data_ptr() and new.is_contiguous()
-
-
-def ragged(leaf: Leaf) -> Ragged:
-    """The leaf itself, if its length differs from client to client."""
-    if not isinstance(leaf, Ragged):
-        raise TypeError("this leaf must be ragged")
-    return leaf
 
 
 def flatten(tree: Mapping[str, Leaf]) -> Params:

@@ -1,6 +1,7 @@
 """Reproductions on a made-up paper, from recipe to table."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from atoll.errors import AtollError
 from atoll.experiment import recipe as recipes
 from atoll.experiment import reproduce as reproduction
 from atoll.experiment.recipe import load_recipe, recipe_folder
-from atoll.report.reproduction import _grid
+from atoll.report.reproduction import _grid, paired
 from small_federations import needs_data
 
 RECIPE = """
@@ -109,6 +110,21 @@ def test_ours_is_kept_beside_the_papers(made_up, tmp_path):
     assert cell["settings"]["run"]["rounds"] == 3
     page = (tmp_path / "results/nobody/table-1.md").read_text()
     assert f"| small | local | 50.00 ± 0.500 | {cell['ours']:.2f} ±" in page
+
+
+def test_columns_are_compared_seed_by_seed(made_up, tmp_path):
+    """Differences 2, 3 and 4: t = 3 / (1 / sqrt 3) = 5.196, and p = 0.035 with two degrees."""
+    made_up()
+    path = tmp_path / "recipes/nobody/table-1.toml"
+    path.write_text('compare = ["local > fed-avg"]\n' + path.read_text())
+    assert reproduce("--out", "out").exit_code == 0
+    page = (tmp_path / "out/nobody/table-1.md").read_text()
+    assert page.count("| local > fed-avg |") == 1  # the other row has no fed-avg
+    cells = reproduction.load_cells(tmp_path / "out", "nobody/table-1")
+    one = replace(cells["small local"], values=(3.0, 5.0, 7.0, 100.0))
+    other = replace(cells["small fed-avg"], values=(1.0, 2.0, 3.0))
+    lines = paired(load_recipe("nobody/table-1"), [one, other])
+    assert lines[-2] == "| small | local > fed-avg | +3.00 ± 1.00 | 3 | 0.035 |"
 
 
 def test_a_single_column(made_up, tmp_path):

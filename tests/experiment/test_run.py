@@ -140,6 +140,14 @@ def test_resume_law(name, stop, tmp_path):
     assert not list((cut / "checkpoints").iterdir())
 
 
+def test_a_run_ends_when_its_method_has_finished(tmp_path):
+    """In its second round every client's loss is within such a distance of the first one's."""
+    at_once = {"name": "no-augment", "link_weight": 0.0, "task_alpha": 1e9}
+    result = run_experiment(small(method=at_once), tmp_path / "run")
+    assert result.figures["rounds"] == result.figures["trained_rounds"] == 2
+    assert result.history["round"].unique().to_list() == [1, 2]
+
+
 def test_resuming_a_finished_run_reads_it_back(tmp_path):
     expected = run_experiment(small(), tmp_path / "run")
     before = digest(tmp_path / "run" / "parameters.safetensors")

@@ -28,7 +28,7 @@ AUGMENTING = ["fed-gala", "fed-gala-p", "max-augment"]
 # In its second round a client's loss is within any such distance of the first one's.
 AT_ONCE = 1e9
 # Nothing of Fed-GALA is left.
-BARE = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled"}
+BARE = {"link_weight": 0.0, "task_alpha": 0.0, "weights": "labelled", "class_loss": "mean"}
 
 
 def overlapping():
@@ -89,7 +89,7 @@ def test_the_combined_loss_is_that_of_the_equations():
     cohort = outcome.fed.host.cohort
     model_K = under(outcome.clients, "model")
     coins = CohortRng(3, cohort.clients, 1, "train")
-    found = method._loss(model_K, cohort, None, True, pairs=coins)
+    found = method._loss(model_K, cohort, None, coins)
     negatives = sample_negatives(cohort, CohortRng(3, cohort.clients, 1, "train"))
     start = 0
     for k, graph in enumerate(cohort.graphs):
@@ -121,10 +121,10 @@ def test_the_mean_over_pairs_is_the_other_reading():
     cohort, model_K = outcome.fed.host.cohort, under(outcome.clients, "model")
     links = torch.bincount(cohort.batch[positive_links(cohort)[0]])
     loss = {
-        mean: gala(link_mean=mean, link_weight=0.5)._steady_loss(
+        mean: gala(link_mean=mean, link_weight=0.5)._steady(
             model_K, cohort, CohortRng(0, cohort.clients, 1, "train"), True
         )
-        - gala()._steady_loss(model_K, cohort, CohortRng(0, cohort.clients, 1, "train"), False) / 2
+        - gala()._steady(model_K, cohort, CohortRng(0, cohort.clients, 1, "train"), False) / 2
         for mean in ("nodes", "pairs")
     }
     ratio = loss["nodes"] / loss["pairs"]
@@ -134,7 +134,7 @@ def test_the_mean_over_pairs_is_the_other_reading():
 def test_the_mean_over_labelled_nodes_likewise():
     outcome = train(gala(), overlapping(), rounds=1)
     cohort, model_K = outcome.fed.host.cohort, under(outcome.clients, "model")
-    total, mean = (gala(class_loss=c)._loss(model_K, cohort, None, False) for c in ("sum", "mean"))
+    total, mean = (gala(class_loss=c)._loss(model_K, cohort, None, None) for c in ("sum", "mean"))
     torch.testing.assert_close(total / mean, cohort.labelled)
 
 

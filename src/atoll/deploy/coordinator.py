@@ -85,7 +85,8 @@ class Coordinator:
         restored = self.journal.restore(self.history, self.fed.ledger)
         if restored is not None:
             self.done, self.state = restored
-        while self.done < self.plan.experiment.run.rounds:
+        rounds = self.plan.experiment.run.rounds
+        while self.done < rounds and not self.method.finished(self.state):
             if self.stopped():
                 raise Stopped(f"the job was ended after round {self.done}.")
             if self.journal.handover:
@@ -213,7 +214,7 @@ class Coordinator:
             state = self.method.round(self.fed, state, r)
         except NoReplies as problem:
             log.warning("round %d changes nothing: %s", r, problem)
-        scored = self.plan.experiment.run.is_scored(r)
+        scored = self.plan.experiment.run.is_scored(r) or self.method.finished(state)
         replies = self.method.measure(self.fed, state) if scored else None
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))

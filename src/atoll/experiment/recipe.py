@@ -22,6 +22,8 @@ class Header:
     ``relative``. A cell may also be off by ``spreads`` times the paper's own standard deviation,
     where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
     run in every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
+    ``compare`` names pairs of columns, as ``"A > B"``, whose difference is tested in every row that
+    has both.
     """
 
     title: str
@@ -35,6 +37,7 @@ class Header:
     measure: str = "run"
     columns: tuple[str, ...] = ()
     interval: bool = False
+    compare: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -171,7 +171,7 @@ class _Loop:
     def run(self) -> Result:
         saved = time.monotonic()
         with _threads(self.threads), _orderly_interrupt() as interrupted:
-            while self.done < self.experiment.run.rounds:
+            while not self._is_over():
                 self._round(self.done + 1)
                 if interrupted():
                     self._save()
@@ -195,6 +195,10 @@ class _Loop:
             concluded,
         )
 
+    def _is_over(self) -> bool:
+        method, rounds = self.experiment.method, self.experiment.run.rounds
+        return self.done >= rounds or method.finished(self.state)
+
     def _round(self, r: int) -> None:
         started = time.perf_counter()
         entries = len(self.fed.ledger.entries)
@@ -203,15 +207,15 @@ class _Loop:
             self.state = self.experiment.method.round(self.fed, self.state, r)
         except NoReplies as problem:
             log.warning("round %d changes nothing: %s", r, problem)
-        replies = None
-        if self.experiment.run.is_scored(r):
+        self.done = r
+        replies, over = None, self._is_over()
+        if over or self.experiment.run.is_scored(r):
             replies = self.experiment.method.measure(self.fed, self.state)
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
         if self.whole is not None and replies is not None:
-            replies = self.whole.added_to(replies, self.fed.host.state)
+            replies = self.whole.added_to(replies, self.fed.host.state, over)
         val = self.history.add(r, replies, seconds, up, down)
-        self.done = r
         if self.progress is not None:
             self.progress(r, val)
 

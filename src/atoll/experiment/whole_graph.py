@@ -23,7 +23,7 @@ class WholeGraph:
     ``whole`` is the score of a client's model on the whole graph's nodes (the thesis's *global*
     testing). The model of one client at a time looks at the graph, so memory does not grow with
     their number, and only in rounds whose mean validation score is the best so far, since no other
-    can become the figure reported; the other rounds have none.
+    can become the figure reported, and in the last one; the other rounds have none.
 
     The thesis averages clients by the weights with which the server averages their models.
     ``weighted_SCORE`` is a client's score times its weight over the mean weight: its plain mean
@@ -44,7 +44,7 @@ class WholeGraph:
         means = history.table().group_by("round").mean()[val].drop_nulls()
         self.best = max([self.best, *means.to_list()])
 
-    def added_to(self, replies: Replies, clients: Tree) -> Replies:
+    def added_to(self, replies: Replies, clients: Tree, last: bool = False) -> Replies:
         """A round's scores with the further ones, given the clients' states."""
         metric = self.method.task.metric
         scores = {name: np.asarray(leaf) for name, leaf in replies.body.items()}
@@ -52,7 +52,7 @@ class WholeGraph:
         known = local[:, 1][~np.isnan(local[:, 1])]
         val = float(known.mean()) if len(known) else -np.inf
         whole = np.full_like(local, np.nan)
-        if val >= self.best - _ABOUT:
+        if last or val >= self.best - _ABOUT:
             self.best = max(self.best, val)
             whole = self._scores(clients)
         weight = np.array([self.weight[client] for client in replies.clients])[:, None]

@@ -97,6 +97,10 @@ class Method:
         """One round of the server, numbered from 1. Returns its next state."""
         raise NotImplementedError("abstract")
 
+    def finished(self, state: Tree) -> bool:
+        """Whether training has ended by itself, so that further rounds would change nothing."""
+        return False
+
     def measure(self, fed: Federation, state: Tree) -> Replies:
         """Ask every client how well the model it would use now does on its own nodes."""
         return fed.ask("evaluate", expect=self.task.blank_scores())

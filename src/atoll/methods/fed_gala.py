@@ -12,13 +12,13 @@ from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods
 from atoll.models.base import nll
-from atoll.ops.augment import augmented, best_links, mean_over_owners
+from atoll.ops.augment import anchor_links, augmented, mean_over_owners
 from atoll.ops.convergence import chosen, entered, not_begun, training
 from atoll.ops.links import link_loss, positive_links, sample_negatives
 from atoll.ops.optimize import descend
 from atoll.ops.proximal import adapted, first_pull
 from atoll.rng import CohortRng
-from atoll.tree import Params, Ragged, Tree, prefixed, spread, sq_dist, under
+from atoll.tree import Params, Ragged, Tree, prefixed, ragged, spread, sq_dist, under
 
 # The phases of Algorithm 3; the second is one exchange, at the end of the first's last round.
 _COMBINED, _TASK, _DONE = 1, 3, 4
@@ -49,23 +49,17 @@ class FedGala(GlobalModel):
     The server sees sums of models and, in phase 2, the anchors' embeddings. It knows which anchors
     of different clients are the same, but never who they are.
 
-    Where the thesis leaves room or contradicts itself:
+    Where the thesis leaves room or contradicts itself (docs/fed-gala.md has the reasons):
 
-    - Eq. 3.2's weights do not sum to one; by default they are normalised. ``literal_weights``
-      gives the letter, which shrinks the global model about K-fold every round.
-    - Eq. 2.8 is a sum over labelled nodes and eq. 2.10 a sum over pairs divided by ``|v|``, the
-      nodes. Ours are means over labelled nodes and over pairs: with them FedAvg and Fed-GALA both
-      come out as published, and have the same loss. ``class_loss = "sum"`` and
-      ``link_mean = "nodes"`` give the text. That changes what L2 weighs, how much the two losses
-      count beside each other, and what ``alpha`` means: Table 4.3's 0.01 and 0.001 suit the sums;
-      with means they end phase 1 on the plateau it starts from, and 0.0001 is best.
-    - It is not said which loss is compared between rounds. With ``steady_loss`` it is the one at
-      the model a client receives, without dropout and with negatives that stay the same, so that
-      chance neither stops a client nor keeps it going; without, that of the first training step.
+    - Eq. 3.2's weights do not sum to one; ``literal_weights`` gives the letter, else normalised.
+    - Eq. 2.8 is a sum over labelled nodes, eq. 2.10 one over pairs divided by the nodes, and so are
+      ours. ``class_loss = "mean"`` and ``link_mean = "pairs"`` make both means, which changes what
+      L2 and the two losses weigh beside each other, and what ``alpha`` means.
+    - Which loss is compared between rounds? With ``steady_loss`` the one at the model a client
+      receives, without dropout and with the same negatives; else that of the first training step.
     - "A link is added": ``candidates = "new"`` leaves out the anchor itself and its neighbours,
       where a link would change nothing. Eq. 3.4 to the letter searches ``all`` nodes.
-    - The prose uses global embeddings for all anchors, eq. 3.4 for anchor i only and local ones
-      for every candidate l; we follow the equation.
+    - The prose uses global embeddings for all anchors, eq. 3.4 for anchor i only; we follow it.
     - Phase 1 has no end but convergence. ``combined_rounds`` bounds it (0: it may take all).
     - mu of the proximal variants follows :func:`atoll.ops.proximal.adapted` on the weighted mean
       of the clients' losses, and forgets the last loss when the phase, and so the loss, changes.
@@ -81,9 +75,9 @@ class FedGala(GlobalModel):
 
     weights: Literal["labelled", "labelled-and-size"] = "labelled-and-size"
     link_weight: float = 0.5
-    class_loss: Literal["mean", "sum"] = "mean"
-    link_mean: Literal["pairs", "nodes"] = "pairs"
-    alpha: float = 0.0001
+    class_loss: Literal["mean", "sum"] = "sum"
+    link_mean: Literal["pairs", "nodes"] = "nodes"
+    alpha: float = 0.001
     task_alpha: float = 0.0001
     steady_loss: bool = True
     combined_rounds: int = 0
@@ -144,6 +138,9 @@ class FedGala(GlobalModel):
             return self._in_phase(_TASK, state) | {"anchor/embedding": embedding}
         return state if going_on else self._in_phase(_DONE, state)
 
+    def finished(self, state: Tree) -> bool:
+        return int(under(state, "phase")["now"]) == _DONE
+
     def _train_all(self, fed: Federation, state: Tree) -> tuple[Tree, bool]:
         """One round of phase 1 or 3, and whether any client still trains."""
         model, phase = prefixed("model", under(state, "model")), under(state, "phase")
@@ -182,17 +179,17 @@ class FedGala(GlobalModel):
         params_K, optimizer_K = under(state, "model"), under(state, "optimizer")
         loss_K = last_K
         if bool(active.any()):
-            graphs = augmented(cohort, _added(state))
+            graphs = augmented(cohort, ragged(state, "edges/added"))
             received = spread(under(shared, "model"), cohort.k)
             params_K = chosen(active, received, params_K)
             mu = float(under(shared, "prox")["mu"])
             combined = int(phase) == _COMBINED
 
             def objective(p: Params) -> Tensor:
-                task_K = self._loss(p, graphs, rng, combined)
+                task_K = self._loss(p, graphs, rng, rng if combined else None)
                 return task_K + mu / 2 * sq_dist(p, received) if mu > 0 else task_K
 
-            seen_K = self._steady_loss(params_K, graphs, rng, combined)
+            steady_K = self._steady(params_K, graphs, rng, combined) if self.steady_loss else None
             params_K, optimizer_K, first_K = descend(
                 params_K,
                 objective,
@@ -201,7 +198,7 @@ class FedGala(GlobalModel):
                 self.epochs,
                 active,
             )
-            seen_K = first_K.double() if seen_K is None else seen_K
+            seen_K = first_K.double() if steady_K is None else steady_K
             loss_K = torch.where(active, seen_K, last_K)
             threshold = self.alpha if combined else self.task_alpha
             active = active & ((loss_K - last_K).abs() >= threshold)
@@ -213,39 +210,23 @@ class FedGala(GlobalModel):
         return state, Reply(body, weight=self.weight(cohort))
 
     def _loss(
-        self,
-        params_K: Params,
-        cohort: Cohort,
-        rng: CohortRng | None,
-        combined: bool,
-        pairs: CohortRng | None = None,
+        self, params_K: Params, cohort: Cohort, rng: CohortRng | None, coins: CohortRng | None
     ) -> Tensor:
-        """Eq. 3.1 in phase 1, ``L_C`` in phase 3, one number a client ``[K]``."""
+        """Eq. 3.1 with the non-links that ``coins`` draw, or ``L_C`` without coins, ``[K]``."""
+        scale_K = cohort.labelled.to(cohort.dtype) if self.class_loss == "sum" else 1.0
+        if coins is None:
+            return self.model.nll(params_K, cohort, rng) * scale_K
         z = self.model.apply(params_K, cohort, rng)
-        class_K = nll(z, cohort)
-        if self.class_loss == "sum":
-            class_K = class_K * cohort.labelled.to(class_K.dtype)
-        if not combined:
-            return class_K
-        coins = pairs or rng
-        assert coins is not None
-        positives, negatives = positive_links(cohort), sample_negatives(cohort, coins)
-        link_K = link_loss(z, positives, negatives, cohort)
-        if self.link_mean == "nodes":
-            client = cohort.batch[torch.cat([positives[0], negatives[0]])]
-            pairs_K = torch.bincount(client, minlength=cohort.k)
-            link_K = link_K * pairs_K / torch.tensor(cohort.sizes)
+        class_K = nll(z, cohort) * scale_K
+        negatives = sample_negatives(cohort, coins)
+        link_K = link_loss(z, positive_links(cohort), negatives, cohort, self.link_mean)
         return self.link_weight * link_K + (1 - self.link_weight) * class_K
 
-    def _steady_loss(
-        self, params_K: Params, cohort: Cohort, rng: CohortRng, combined: bool
-    ) -> Tensor | None:
+    def _steady(self, params_K: Params, cohort: Cohort, rng: CohortRng, combined: bool) -> Tensor:
         """The loss with nothing left to chance: no dropout, the same negatives every round."""
-        if not self.steady_loss:
-            return None
-        same = CohortRng(rng.seed, rng.clients, 0, "steady negatives")
+        same = CohortRng(rng.seed, rng.clients, 0, "steady negatives") if combined else None
         with torch.no_grad():
-            return self._loss(params_K, cohort, None, combined, pairs=same).double()
+            return self._loss(params_K, cohort, None, same).double()
 
     def _augment_all(self, fed: Federation, state: Tree) -> Tensor:
         """Phase 2. Returns the anchors' global embeddings ``[anchors, classes]``."""
@@ -256,9 +237,8 @@ class FedGala(GlobalModel):
         if self.augments == "together":
             blank = Ragged(embedding[:0], (0,))
             replies = fed.ask("share_anchors", expect={"embedding/anchors": blank})
-            replies, numbers = _fitting(fed, replies, state["anchor/numbers"])
-            sent = replies.body["embedding/anchors"]
-            assert isinstance(sent, Ragged)
+            replies, numbers = _fitting(fed, replies, ragged(state, "anchor/numbers"))
+            sent = ragged(replies.body, "embedding/anchors")
             embedding = mean_over_owners(sent.values, numbers, len(embedding))
             returned = Ragged(embedding[numbers], sent.sizes)
             fed.ask("augment", each={"embedding/anchors": returned}, to=replies.clients, expect={})
@@ -269,8 +249,7 @@ class FedGala(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         """PullClientAnchorEmbs (Algorithm 4): ``Z`` of the anchors by the client's last model."""
-        z = self._embedding(cohort, state)
-        anchors = cohort.anchors
+        z, anchors = self._embedding(cohort, state), cohort.anchors
         return state, Reply({"embedding/anchors": Ragged(z[anchors.values], anchors.sizes)})
 
     @client_step
@@ -278,24 +257,10 @@ class FedGala(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         """ClientAugment (Algorithm 6): each anchor's best links, by what was sent or by oneself."""
-        z = self._embedding(cohort, state)
-        anchors = cohort.anchors
-        own = Ragged(z[anchors.values], anchors.sizes)
-        query = each.get("embedding/anchors", own)
-        assert isinstance(query, Ragged)
-        added = [
-            best_links(
-                asked,
-                graph.anchors,
-                nodes,
-                self.links,
-                graph.adjacency if self.candidates == "new" else None,
-            )
-            for asked, graph, nodes in zip(
-                query.blocks(), cohort.graphs, torch.split(z, list(cohort.sizes)), strict=True
-            )
-        ]
-        links = Ragged(torch.cat(added), tuple(len(block) for block in added))
+        z, anchors = self._embedding(cohort, state), cohort.anchors
+        own: Tree = {"embedding/anchors": Ragged(z[anchors.values], anchors.sizes)}
+        query = ragged(own | each, "embedding/anchors")
+        links = anchor_links(query, z, cohort, self.links, only_new=self.candidates == "new")
         return state | {"edges/added": links}, Reply({})
 
     def _embedding(self, cohort: Cohort, state: Tree) -> Tensor:
@@ -310,7 +275,7 @@ class FedGala(GlobalModel):
         """Clients are scored on their graphs as they are now, with the links added."""
         sent = under(shared, "model")
         params_K = spread(sent, cohort.k) if sent else under(state, "model")
-        return state, Reply(self.scores(params_K, augmented(cohort, _added(state))))
+        return state, Reply(self.scores(params_K, augmented(cohort, ragged(state, "edges/added"))))
 
     def conclude(self, fed: Federation, state: Tree) -> Replies | None:
         """How many rounds were trained in all, and in phase 1."""
@@ -322,13 +287,10 @@ class FedGala(GlobalModel):
         return Replies(fed.clients, figures, torch.ones(k, dtype=torch.float64))
 
 
-def _fitting(fed: Federation, replies: Replies, numbers: object) -> tuple[Replies, Tensor]:
+def _fitting(fed: Federation, replies: Replies, numbers: Ragged) -> tuple[Replies, Tensor]:
     """The replies with one embedding for each of the client's anchors, and the anchors' numbers."""
-    assert isinstance(numbers, Ragged)
     own = dict(zip(fed.clients, numbers.blocks(), strict=True))
-    sent = replies.body["embedding/anchors"]
-    assert isinstance(sent, Ragged)
-    sizes = zip(replies.clients, sent.sizes, strict=True)
+    sizes = zip(replies.clients, ragged(replies.body, "embedding/anchors").sizes, strict=True)
     bad = {client for client, size in sizes if size != len(own[client])}
     for client in sorted(bad):
         fed.reject("share_anchors", client, "it sent not one embedding for each of its anchors")
@@ -336,9 +298,3 @@ def _fitting(fed: Federation, replies: Replies, numbers: object) -> tuple[Replie
         raise NoReplies(f"no client's anchors could be read in round {fed.round}.")
     replies = replies.without(bad) if bad else replies
     return replies, torch.cat([own[client] for client in replies.clients])
-
-
-def _added(state: Tree) -> Ragged:
-    links = state["edges/added"]
-    assert isinstance(links, Ragged)
-    return links

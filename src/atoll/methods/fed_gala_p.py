@@ -1,7 +1,6 @@
 """Fed-GALA with a proximal term."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from atoll.methods.base import methods
 from atoll.methods.fed_gala import FedGala
@@ -12,13 +11,9 @@ from atoll.methods.fed_gala import FedGala
 class FedGalaP(FedGala):
     """Fed-GALA with FedProx's pull, whose mu follows the loss (Fed-GALAp, Tavakoli, 2023).
 
-    The losses are the sums of the thesis's equations. Beside means, a pull that starts from mu = 1
-    holds the model so still that every client counts as converged within some 20 rounds, long
-    before mu has come down.
+    It needs losses that are sums. Beside means, a pull that starts from mu = 1 holds the model so
+    still that every client counts as converged within some 20 rounds, long before mu has come down.
     """
 
-    class_loss: Literal["mean", "sum"] = "sum"
-    link_mean: Literal["pairs", "nodes"] = "nodes"
-    alpha: float = 0.001
     mu: float = 1.0
     adaptive: bool = True

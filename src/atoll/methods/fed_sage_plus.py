@@ -168,7 +168,7 @@ class FedSagePlus(GlobalModel):
         one_row = blank.new_zeros(0, len(blank))
         proposals = fed.ask("propose", shared=turn, expect={"rows/made": Ragged(one_row, (0,))})
         proposals = _within(fed, proposals, quota)
-        made = ragged(proposals.body["rows/made"])
+        made = ragged(proposals.body, "rows/made")
         gradient = torch.zeros_like(made.values)
         if len(made.values):
             total = fed.sum(
@@ -234,7 +234,7 @@ class FedSagePlus(GlobalModel):
     ) -> tuple[Tree, Reply]:
         """One step of the generator, with what the others said of its proposal."""
         impaired, turn = impair(cohort, self.hide, rng), turn_of(rng, shared)
-        gradient = ragged(each["gradient/made"])
+        gradient = ragged(each, "gradient/made")
 
         def loss(p: Params) -> Tensor:
             output = self.generator.generate(p, impaired.cohort, turn)
@@ -317,12 +317,12 @@ class FedSagePlus(GlobalModel):
 
 
 def _mended(cohort: Cohort, state: Tree) -> Cohort:
-    return mend(cohort, ragged(state["mended/counts"]), ragged(state["mended/rows"]))
+    return mend(cohort, ragged(state, "mended/counts"), ragged(state, "mended/rows"))
 
 
 def _within(fed: Federation, proposals: Replies, quota: int) -> Replies:
     """The proposals that keep to the quota."""
-    made = ragged(proposals.body["rows/made"])
+    made = ragged(proposals.body, "rows/made")
     greedy = [c for c, n in zip(proposals.clients, made.sizes, strict=True) if n > quota]
     for client in greedy:
         fed.reject("propose", client, f"it proposes more than {quota} rows")

@@ -46,6 +46,21 @@ def best_links(
     return torch.cat(found)
 
 
+def anchor_links(query: Ragged, z: Tensor, cohort: Cohort, count: int, only_new: bool) -> Ragged:
+    """Each client's anchors, asked for by ``query``, with the best nodes of its own ``z [N, d]``.
+
+    ``only_new`` leaves out the anchors themselves and what they are linked to. Returns pairs
+    ``[m, 2]`` in each client's own rows.
+    """
+    nodes_K = torch.split(z, list(cohort.sizes))
+    blocks = zip(query.blocks(), cohort.graphs, nodes_K, strict=True)
+    found = [
+        best_links(asked, graph.anchors, nodes, count, graph.adjacency if only_new else None)
+        for asked, graph, nodes in blocks
+    ]
+    return Ragged(torch.cat(found), tuple(len(links) for links in found))
+
+
 def _forbid(scores: Tensor, rows: np.ndarray, linked: sparse.csr_array) -> None:
     near = linked[rows]
     at = np.repeat(np.arange(len(rows)), np.diff(near.indptr))

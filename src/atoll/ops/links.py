@@ -6,6 +6,7 @@ Links are pairs of nodes ``[2, L]`` in the cohort's row numbers; both ends belon
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -79,16 +80,25 @@ def link_scores(z: Tensor, links: Tensor) -> Tensor:
     return (z.index_select(0, links[0]) * z.index_select(0, links[1])).sum(1)
 
 
-def link_loss(z: Tensor, positives: Tensor, negatives: Tensor, cohort: Cohort) -> Tensor:
-    """Each client's mean cross-entropy over its linked and unlinked pairs ``[K]``.
+def link_loss(
+    z: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    cohort: Cohort,
+    mean: Literal["pairs", "nodes"] = "pairs",
+) -> Tensor:
+    """Each client's cross-entropy over its linked and unlinked pairs, a ``mean`` ``[K]``.
 
     The loss of graph auto-encoders (Kipf and Welling, 2016): ``-log s(<z_i, z_j>)`` for a link and
-    ``-log(1 - s(<z_i, z_j>))`` for a pair that is none, s the sigmoid. Zero for a client without
-    pairs.
+    ``-log(1 - s(<z_i, z_j>))`` for a pair that is none, s the sigmoid; their sum over a client's
+    pairs, divided by the number of its ``pairs`` or of its ``nodes``. Zero without pairs.
     """
     losses = torch.cat([softplus(-link_scores(z, positives)), softplus(link_scores(z, negatives))])
     client = cohort.batch[torch.cat([positives[0], negatives[0]])]
-    return segment_mean(losses, client, cohort.k)
+    mean_K = segment_mean(losses, client, cohort.k)
+    if mean == "pairs":
+        return mean_K
+    return mean_K * torch.bincount(client, minlength=cohort.k) / torch.tensor(cohort.sizes)
 
 
 def _in_cohort_rows(cohort: Cohort, pairs: Sequence[np.ndarray]) -> Tensor:

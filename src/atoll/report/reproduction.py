@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -136,9 +137,47 @@ def _grid(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
+def paired(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
+    """The pairs of columns a recipe compares, tested over the seeds they share, as a section.
+
+    A seed fixes the cut, the split and the initial model, so that two columns' values of a seed
+    belong together: a two-sided t-test of their differences.
+    """
+    done = {(cell.row, cell.column): cell for cell in cells}
+    lines = []
+    for row in dict.fromkeys(cell.row for cell in cells):
+        for text in recipe.header.compare:
+            one, other = (done.get((row, name.strip())) for name in text.split(">"))
+            if one is not None and other is not None:
+                lines.append(f"| {row} | {text} | " + " | ".join(_difference(one, other)) + " |")
+    if not lines:
+        return []
+    return [
+        "Paired differences over seeds, and p of a two-sided paired t-test:",
+        "",
+        "| row | columns | difference | seeds | p |",
+        "|---|---|---|---|---|",
+        *lines,
+        "",
+    ]
+
+
 def _glance(cell: Cell) -> str:
     published = "" if cell.paper is None else f" ({_short(cell.paper)})"
     return f"{_short(cell.ours)} ± {_short(cell.std)}{published}"
+
+
+def _difference(one: Cell, other: Cell) -> tuple[str, str, str]:
+    from scipy.stats import ttest_rel  # slow to import, and seldom needed
+
+    count = min(len(one.values), len(other.values))
+    first, second = np.array(one.values[:count]), np.array(other.values[:count])
+    gaps = first - second
+    sign = "+" if gaps.mean() >= 0 else "-"
+    spread = gaps.std(ddof=1) if count > 1 else 0.0
+    known = count > 1 and spread > 0
+    p = f"{ttest_rel(first, second).pvalue:.2g}" if known else "-"
+    return f"{sign}{_short(abs(gaps.mean()))} ± {_short(spread)}", str(count), p
 
 
 def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
@@ -160,6 +199,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
         "|" + "---|" * len(columns),
         *("| " + " | ".join(_figures(recipe, cell)) + " |" for cell in cells),
         "",
+        *paired(recipe, cells),
         "Commands:",
         "",
         *(f"    {command}" for command in dict.fromkeys(cell.command for cell in cells)),

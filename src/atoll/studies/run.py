@@ -17,7 +17,8 @@ from atoll.studies.base import Findings, Study, studies
 class Run(Study):
     """Train, and read figures of the result; scores are in percent.
 
-    ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round.
+    ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round, or in the
+    last one if training ended before.
     """
 
     caption = "Scores in percent"
@@ -38,11 +39,13 @@ class Run(Study):
         if column not in found.arrays:
             raise unknown("figure", column, found.arrays)
         scored = found.arrays["round"].tolist()
-        if int(round) not in scored:
+        # A run whose method has finished keeps the scores of its last round.
+        wanted = min(int(round), scored[-1])
+        if wanted not in scored:
             raise AtollError(
                 f"figure '{name}': round {round} has no scores; let run.score_every divide it."
             )
-        return float(found.arrays[column][scored.index(int(round))])
+        return float(found.arrays[column][scored.index(wanted)])
 
 
 def of_result(result: Result) -> Findings:
