@@ -1,7 +1,7 @@
 # make demo    set everything up and train on built-in data
 # make test    set everything up and run every check
 # make faults  kill sites and servers of real federations, for some twenty minutes
-# make deployed  every method on a real engine, beside the simulation
+# make deployed  every method on real engines, beside the simulation, for about an hour
 # make setup   the virtual environment alone
 
 PYTHON ?= python3.11

@@ -88,7 +88,7 @@ def test_ctrl_c_lets_the_round_finish_and_leaves_nothing(engine, ground):
     tmp_path, env = ground
     run = ("up", "--sites", "sites", "--engine", engine, "--method", "fed-avg", "--out", "run")
     process = started(tmp_path, env, *run, "--rounds", "5000", "--set", "run.threads=1")
-    wait_until(lambda: rounds_done(tmp_path) >= 1, 400, process)
+    wait_until(lambda: rounds_done(tmp_path) >= 1, 600, process)
     assert len(bearers(env)) > 4
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=90)
