@@ -15,7 +15,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method
-from atoll.ops.downstream import CLASSIFIERS, Classifier, cross_validated
+from atoll.ops.downstream import Classifier, cross_validated
 from atoll.ops.procrustes import align, pairs
 from atoll.rng import CohortRng
 from atoll.tree import Ragged, Tree
@@ -50,7 +50,7 @@ class EmbeddingAlignment(Method):
     needs_anchors: ClassVar[bool] = True
 
     exchange: bool = True
-    classifiers: tuple[Classifier, ...] = CLASSIFIERS
+    classifiers: tuple[Classifier, ...] = ("svc", "mlp")
     folds: int = 5
     judged: Literal["all", "held-out"] = "all"
     watch: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 Classifier = Literal["mlp", "svc"]
-CLASSIFIERS: tuple[Classifier, ...] = get_args(Classifier)
 # The share of its mean eigenvalue that is added to a covariance, so that it can be inverted.
 _RIDGE = 0.01
 
