@@ -109,6 +109,8 @@ def test_public_takes_the_published_masks() -> None:
         ({"test": float("inf")}, "split.test is inf; it must be"),
         ({"train": 0.5, "val": 0.5}, "split.train, val and test sum to 1.4; they may"),
         ({"kind": "per-class", "per_class": 0}, "split.per_class is 0; there must be at least 1."),
+        ({"rehearsal": -1}, "split.rehearsal is -1; it can't be negative."),
+        ({"kind": "public", "rehearsal": 9}, "split.rehearsal draws nodes, and the split 'public'"),
         ({"kind": "per-class", "val": 0.7}, "split.val and test sum to 1.1; they may"),
     ],
 )
@@ -116,6 +118,20 @@ def test_options_are_checked(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AtollError) as problem:
         Split(**options)
     assert str(problem.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("kind", ["random", "per-class"])
+def test_a_rehearsal_trains_on_the_same_nodes_and_tests_on_others(kind: str) -> None:
+    graph = lonely_nodes([0, 1] * 50)
+    options = {"kind": kind, "train": 10, "val": 10, "test": 30, "per_class": 5}
+    real, rehearsed = split(graph, **options), split(graph, **options, rehearsal=20)
+    assert (rehearsed.train == real.train).all()
+    assert (rehearsed.val == real.val).all()
+    assert sizes(rehearsed) == (10, 10, 20)
+    assert_disjoint(rehearsed)
+    assert not (rehearsed.test & real.test).any()
+    with pytest.raises(AtollError, match=r"split\.rehearsal asks for 51 nodes, but graph has 50"):
+        split(graph, **options, rehearsal=51)
 
 
 def test_options_of_other_kinds_do_not_matter() -> None:

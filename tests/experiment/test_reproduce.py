@@ -298,6 +298,15 @@ def test_missing_runs_only_what_is_not_kept_with_these_settings(made_up, tmp_pat
     ran.clear()
     assert reproduce("--missing", "--seeds", "3", "--row", "other").exit_code == 0
     assert ran == [("other", "local")]
+    ran.clear()
+    # Kept by an older version, without a setting that has come since: its default held.
+    kept = tmp_path / "results/nobody/table-1.json"
+    cells = json.loads(kept.read_text())
+    for cell in cells["cells"]:
+        del cell["settings"]["run"]["score_every"]
+    kept.write_text(json.dumps(cells))
+    assert reproduce("--missing").exit_code == 0
+    assert ran == []
 
 
 def test_without_a_table_pages_and_an_index_are_written_anew(made_up, tmp_path):

@@ -120,6 +120,22 @@ class StopAfter:
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.parametrize("stop", [1, 4])
+def test_scores_now_and_then_are_those_of_every_round(stop, tmp_path):
+    every = run_experiment(small(), tmp_path / "every")
+    seldom = small(run={"rounds": 6, "score_every": 4})
+    # Once before there are any scores, once after the first.
+    with pytest.raises(Interrupted):
+        run_experiment(seldom, tmp_path / "seldom", StopAfter(stop))
+    result = resume(tmp_path / "seldom")
+    scored = polars.col("round").is_in([4, 6])
+    assert result.history.equals(every.history.filter(scored))
+    assert result.best_round in (4, 6)
+    assert result.figures["rounds"] == 6
+    with pytest.raises(AtollError, match=r"run\.score_every is 0"):
+        small(run={"score_every": 0})
+
+
 @pytest.mark.parametrize("name", sorted(methods))
 @pytest.mark.parametrize("stop", [1, 4])
 def test_resume_law(name, stop, tmp_path):

@@ -44,3 +44,17 @@ def test_training_and_adapting_may_differ_in_labels():
 def test_a_negative_number_to_adapt_with():
     with pytest.raises(AtollError, match=r"partition\.adapted is -1"):
         LabelDomains(adapted=-1)
+
+
+def test_a_rehearsal_leaves_the_new_classes_out():
+    graph = labelled_graph(7, 40)
+    parties = LabelDomains(clients=5, new_classes=2, labelled=6, rehearsal=True).cut(
+        graph, stream(0, "cut")
+    )
+    for party in parties:
+        assert party.classes == 5
+        assert set(party.y[party.test]) == {3, 4}
+        assert set(party.y[party.val]) < {0, 1, 2}
+        own = party.train | party.val | party.test
+        assert (graph.y[own] < 5).all()
+        assert (party.y[own] == graph.y[own]).all()

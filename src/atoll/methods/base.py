@@ -143,10 +143,8 @@ class Method:
 
         span = self.span(cohort, "train") if penalty is None else None
         if span is not None and isinstance(self.optimizer, SGD):
-            seen: Cohort = span
-            params_K, loss_K = descend_in_span(
-                span, params_K, lambda p: self.loss(p, seen, rng), self.optimizer, self.epochs
-            )
+            walk, loss_K = descend_in_span(self.model, span, params_K, self.optimizer, self.epochs)
+            params_K = walk.arrive()
             return Fitted(params_K, prefixed("model", params_K), loss_K)
 
         def loss(p: Params) -> Tensor:

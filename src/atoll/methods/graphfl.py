@@ -13,7 +13,7 @@ from atoll.methods.base import GlobalModel, methods, pick
 from atoll.ops.clusters import cluster_batch
 from atoll.ops.meta import gradient, has_nodes, meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
-from atoll.ops.span import Span
+from atoll.ops.span import Span, descend_in_span
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -104,6 +104,9 @@ class GraphFL(GlobalModel):
     def _query_gradient(
         self, theta_K: Params, cohort: Cohort, span: Span | None, rng: CohortRng
     ) -> Params:
+        if span is not None and isinstance(self.optimizer, SGD) and self.order == "first":
+            walk, _ = descend_in_span(self.model, span, theta_K, self.optimizer, self.epochs)
+            return span.leave(self.model.nll_gradient(walk.params, on_queries(span)))
         seen = span or cohort
         queries = on_queries(seen)
 
@@ -114,20 +117,20 @@ class GraphFL(GlobalModel):
             return self.loss(p, queries, rng)
 
         rate, decay = self.optimizer.lr, self.optimizer.weight_decay
-        exact = self.order == "second"
         if span is not None:
-            z_K = meta_gradient(
-                span.enter(theta_K),
-                support,
-                query,
-                rate,
-                self.epochs,
-                exact=exact,
-                weight_decay=decay,
-                steps_of=span.steps,
+            z_K, steps_of = span.enter(theta_K), span.steps
+            return span.leave(
+                meta_gradient(
+                    z_K,
+                    support,
+                    query,
+                    rate,
+                    self.epochs,
+                    weight_decay=decay,
+                    steps_of=steps_of,
+                )
             )
-            return span.leave(z_K)
-        if exact:
+        if self.order == "second":
             return meta_gradient(theta_K, support, query, rate, self.epochs, weight_decay=decay)
         adapted_K, _, _ = descend(theta_K, support, self.optimizer, {}, self.epochs)
         return gradient({n: p.requires_grad_() for n, p in adapted_K.items()}, query)

@@ -85,12 +85,34 @@ class Model(ABC):
         cohort = cohort.near(self.reach, "train")
         return nll(self.apply(params_K, cohort, rng), cohort)
 
+    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
+        """The gradient of :meth:`nll` in evaluation; models may know a shorter way to it."""
+        leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
+        grads = torch.autograd.grad(self.nll(leaves, cohort).sum(), list(leaves.values()))
+        return dict(zip(leaves, grads, strict=True))
+
 
 def nll(logits: Tensor, cohort: Cohort) -> Tensor:
     """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
     rows, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
     losses = cross_entropy(logits[rows], y, reduction="none")
     return segment_sum(losses, client, cohort.k) / count
+
+
+def nll_errors(logits: Tensor, cohort: Cohort) -> Tensor:
+    """The gradient of :func:`nll` with respect to the class scores ``[N, classes]``.
+
+    That is ``(softmax - one-hot) / n_k`` at the n_k training nodes of client k, else zero.
+    """
+    rows, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
+
+    def shares() -> tuple[Tensor, Tensor]:
+        right = torch.zeros((len(rows), logits.shape[1]), dtype=logits.dtype)
+        return right.scatter_(1, y[:, None], 1.0), 1.0 / count[client, None].to(logits.dtype)
+
+    right, share = cohort.cached(f"training shares of {logits.shape[1]} classes", shares)
+    errors = logits[rows].softmax(1).sub_(right).mul_(share)
+    return torch.zeros_like(logits).index_copy_(0, rows, errors)
 
 
 def _training_targets(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor, Tensor]:

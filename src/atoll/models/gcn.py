@@ -17,10 +17,12 @@ from atoll.models.base import (
     fan_in,
     glorot,
     models,
+    nll_errors,
     without_biases,
 )
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
+from atoll.ops.span import Span
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -86,3 +88,22 @@ class GCN(Model):
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
         h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
         return add_bias(h, p, "conv2.bias", cohort)
+
+    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
+        """Written out for few nodes, where looking up derivatives costs more than they do."""
+        if not isinstance(cohort, Span) or self.head == "linear" or not self.bias:
+            return super().nll_gradient(params_K, cohort)
+        w2 = params_K["conv2.weight"]
+        z = cohort.linear(params_K["conv1.weight"], propagated="gcn")
+        r = cohort.by_client(add_bias(z, params_K, "conv1.bias", cohort).relu_())
+        p = cohort.operator("gcn")
+        logits = add_bias(p @ torch.bmm(r, w2).flatten(0, 1), params_K, "conv2.bias", cohort)
+        errors = nll_errors(logits, cohort)
+        back = cohort.by_client(p.t @ errors)
+        first = torch.bmm(back, w2.transpose(1, 2)).mul_(r > 0)
+        return {
+            "conv1.weight": first.flatten(0, 1),
+            "conv1.bias": first.sum(1),
+            "conv2.weight": torch.bmm(r.transpose(1, 2), back),
+            "conv2.bias": cohort.by_client(errors).sum(1),
+        }

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.models.base import FirstLayer, Model, fan_in, models
+from atoll.models.base import FirstLayer, Model, fan_in, models, nll_errors
+from atoll.ops.span import Span
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -45,3 +46,9 @@ class SGC(Model):
     ) -> Tensor:
         scores = cohort.linear(params_K["weight"], propagated="gcn", hops=self.hops)
         return cohort.add_bias(scores, params_K["bias"])
+
+    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
+        if not isinstance(cohort, Span):
+            return super().nll_gradient(params_K, cohort)
+        errors = nll_errors(self.apply(params_K, cohort), cohort)
+        return {"weight": errors, "bias": cohort.by_client(errors).sum(1)}

@@ -49,6 +49,10 @@ class Blocks:
 
     blocks: Tensor
 
+    @property
+    def t(self) -> Blocks:
+        return Blocks(self.blocks.transpose(1, 2))
+
     def __matmul__(self, h: Tensor) -> Tensor:
         k, m, _ = self.blocks.shape
         return torch.bmm(self.blocks, h.view(k, m, -1)).flatten(0, 1)
@@ -94,9 +98,13 @@ class Span(Cohort):
         pairs = zip(nodes_K, lent, strict=True)
         return torch.from_numpy(np.concatenate([part for pair in pairs for part in pair]))
 
+    def by_client(self, h: Tensor) -> Tensor:
+        """``[N, c] -> [K, m, c]``."""
+        return h.view(self.k, self._size, -1)
+
     def _own_rows(self, h: Tensor) -> list[Tensor]:
         """Each client's own rows of ``h [N, c]``."""
-        h_K = h.view(self.k, self._size, -1).unbind()
+        h_K = self.by_client(h).unbind()
         return [h_k[:own] for h_k, own in zip(h_K, self._own, strict=True)]
 
     def relabelled(self, graphs: Sequence[Graph]) -> Span:
@@ -198,18 +206,12 @@ class Walk:
 
 
 def descend_in_span(
-    span: Span,
-    params_K: Params,
-    loss: Callable[[Params], Tensor],
-    optimizer: SGD,
-    epochs: int,
-) -> tuple[Params, Tensor]:
-    """As :func:`atoll.ops.optimize.descend`: the parameters, and the losses it began with."""
+    model: Model, span: Span, params_K: Params, optimizer: SGD, epochs: int
+) -> tuple[Walk, Tensor]:
+    """``epochs`` steps on each client's cross-entropy: where they lead, and the losses before."""
     walk = Walk(span, params_K, optimizer)
-    losses = []
+    with torch.no_grad():
+        loss_K = model.nll(walk.params, span)
     for _ in range(epochs):
-        loss_K = loss(walk.params)
-        grads = torch.autograd.grad(loss_K.sum(), list(walk.params.values()))
-        walk.step(dict(zip(walk.params, grads, strict=True)))
-        losses.append(loss_K.detach())
-    return walk.arrive(), losses[0]
+        walk.step(model.nll_gradient(walk.params, span))
+    return walk, loss_K
