@@ -103,26 +103,26 @@ def _one(stage: Stage, root: Path, given: argparse.Namespace, name: str) -> tupl
     chosen = experiment(root / "s", name, given)
     result, start = deploy(stage, root, given.engine, chosen)
     simulated = run_experiment(chosen, root / f"simulated-{result.run_dir.name}")
-    difference = _difference(result, simulated)
+    difference, where = _difference(result, simulated)
     seconds = f"{result.seconds_per_round:.3f} | {simulated.seconds_per_round:.3f}"
-    return f"{difference:.1e} | {start:.1f} | {seconds}", difference
+    return f"{difference:.1e} in {where} | {start:.1f} | {seconds}", difference
 
 
-def _difference(one: Result, other: Result) -> float:
-    """The largest difference of a score or a parameter of the server."""
-    found = [0.0]
+def _difference(one: Result, other: Result) -> tuple[float, str]:
+    """The largest difference of a score or a parameter of the server, and where it is."""
+    found = [(0.0, "nowhere")]
     a, b = subtree(one.parameters, "server"), subtree(other.parameters, "server")
     if set(a) != set(b) or one.history.shape != other.history.shape:
-        return float("inf")
+        return float("inf"), "shapes"
     for name, leaf in a.items():
         left, right = (x.values if isinstance(x, Ragged) else x for x in (leaf, b[name]))
         if left.shape != right.shape:
-            return float("inf")
+            return float("inf"), name
         if left.numel():
-            found.append(float((left.double() - right.double()).abs().max()))
+            found.append((float((left.double() - right.double()).abs().max()), name))
     for column in one.history.columns:
         left, right = (r.history[column].fill_null(-1).to_torch().double() for r in (one, other))
-        found.append(float((left - right).abs().max()))
+        found.append((float((left - right).abs().max()), column))
     return max(found)
 
 

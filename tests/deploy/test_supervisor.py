@@ -64,7 +64,8 @@ def supervised(tmp_path):
 COMPLETE = ({"state": "complete", "round": 4}, "ended")
 
 
-def test_a_job_that_never_begins_is_stopped_and_another_tried(supervised):
+def test_a_job_that_never_begins_is_stopped_and_another_tried(supervised, monkeypatch):
+    monkeypatch.setattr("atoll.deploy.supervisor._SECONDS_TO_BEGIN", 0.5)
     supervisor, operator = supervised((None, "waiting"), COMPLETE, patience=0.5)
     supervisor.run()
     assert operator.stopped == ["job-1"]

@@ -17,6 +17,7 @@ from atoll.experiment.runner import Progress
 _BETWEEN_LOOKS = 0.5
 _VAIN_JOBS = 3
 _TRIES, _BETWEEN_TRIES = 5, 5.0
+_SECONDS_TO_BEGIN = 600.0
 log = logging.getLogger("atoll")
 
 
@@ -97,7 +98,7 @@ class Supervisor:
     def _watch(self, job: str, shown: int) -> str:
         """How a job ends: complete, stopped, failed, handover, or lost."""
         next_call = time.monotonic() + self.operator.seconds_between_calls
-        until = time.monotonic() + self.plan.terms.patience
+        until = time.monotonic() + max(self.plan.terms.patience, _SECONDS_TO_BEGIN)
         while True:
             self.check()
             status = self._journal.status()
