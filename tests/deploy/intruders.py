@@ -40,7 +40,8 @@ def flower_intruders(stage, root: Path) -> dict[str, Process]:
     data, state = next(iter(stage.sites.values())), root / "state"
     unregistered, wrong = root / "unregistered", root / "wrong"
     for kit in (unregistered, wrong):
-        shutil.copytree(known, kit)
+        # Not the socket of the site that runs from it.
+        shutil.copytree(known, kit, ignore=shutil.ignore_patterns("site"))
         make_node_key(kit / "node.key", kit / "node.pub")
     make_authority(wrong)  # does not know the server's certificate
     return {

@@ -293,6 +293,9 @@ def test_missing_runs_only_what_is_not_kept_with_these_settings(made_up, tmp_pat
     ran.clear()
     path = tmp_path / "recipes/nobody/table-1.toml"
     path.write_text(path.read_text().replace("fraction = 0.5", "fraction = 0.9"))
+    assert CliRunner().invoke(app, ["reproduce"]).exit_code == 0
+    page = (tmp_path / "results/nobody/table-1.md").read_text()
+    assert "other settings than the recipe has now, to be run again: small fed-avg.**" in page
     assert reproduce("--missing").exit_code == 0
     assert ran == [("small", "fed-avg")]
     ran.clear()

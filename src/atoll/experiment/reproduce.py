@@ -103,8 +103,11 @@ def reproduce_table(
 
 def _is_kept(target: Target, seeds: int, kept: dict[str, Cell]) -> bool:
     cell = kept.get(f"{target.row} {target.column}")
-    if cell is None or len(cell.values) < seeds:
-        return False
+    return cell is not None and len(cell.values) >= seeds and _is_current(target, cell)
+
+
+def _is_current(target: Target, cell: Cell) -> bool:
+    """Whether a kept cell was run with what the recipe says now."""
     try:
         # Resolved anew, settings that have come since have their defaults.
         before = describe(resolve(cell.settings))
@@ -215,7 +218,9 @@ def _present(out: Path, recipe: Recipe, cells: list[Cell]) -> None:
     """The page about some cells, and the picture."""
     if recipe.plot is not None:
         draw(recipe, cells, out / f"{recipe.name}.svg")
-    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells).encode())
+    targets = {(target.row, target.column): target for target in recipe.targets}
+    earlier = [c for c in cells if not _is_current(targets[c.row, c.column], c)]
+    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells, earlier).encode())
 
 
 def review_results(out: Path) -> dict[Recipe, list[Cell]]:

@@ -182,11 +182,13 @@ def _moved(sent_K: Params, update: Params, of: Tensor, answered: Tensor, weight:
     """Each client's model, moved by the weighted mean of its cluster's updates.
 
     ``theta_c <- theta_c + sum_i (n_i / n_c) d_i``, as one product with the matrix of shares
-    ``[K, m]``. A cluster of which nobody answered stays where it is.
+    ``[clusters, m]``: a row a cluster, so that its members' models stay equal to the last bit. A
+    cluster of which nobody answered stays where it is.
     """
-    together = (of[:, None] == of[answered][None, :]).double() * weight.double()
+    clusters, place = torch.unique(of, return_inverse=True)
+    together = (clusters[:, None] == of[answered][None, :]).double() * weight.double()
     share = together / together.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     return {
-        name: p + torch.tensordot(share.to(p.dtype), update[name], dims=1)
+        name: p + torch.tensordot(share.to(p.dtype), update[name], dims=1)[place]
         for name, p in sent_K.items()
     }

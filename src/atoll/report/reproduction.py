@@ -162,6 +162,17 @@ def paired(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
     ]
 
 
+def _warning(cells: Sequence[Cell], earlier: Sequence[Cell]) -> list[str]:
+    if not earlier:
+        return []
+    names = ", ".join(f"{cell.row} {cell.column}" for cell in earlier)
+    which = "all of them" if len(earlier) == len(cells) else names
+    return [
+        f"**Run with other settings than the recipe has now, to be run again: {which}.**",
+        "",
+    ]
+
+
 def _glance(cell: Cell) -> str:
     published = "" if cell.paper is None else f" ({_short(cell.paper)})"
     return f"{_short(cell.ours)} ± {_short(cell.std)}{published}"
@@ -180,8 +191,8 @@ def _difference(one: Cell, other: Cell) -> tuple[str, str, str]:
     return f"{sign}{_short(abs(gaps.mean()))} ± {_short(spread)}", str(count), p
 
 
-def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
-    """The page that ``atoll reproduce`` writes."""
+def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()) -> str:
+    """The page that ``atoll reproduce`` writes; it tells which cells have earlier settings."""
     lines = [f"# {recipe.header.title}", "", recipe.header.source, ""]
     if recipe.header.notes:
         lines += [recipe.header.notes.strip(), ""]
@@ -193,6 +204,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
         "Written by `atoll reproduce`; do not edit.",
         "",
         *_grid(cells),
+        *_warning(cells, earlier),
         "Each cell:",
         "",
         "| " + " | ".join(columns) + " |",
