@@ -111,6 +111,15 @@ def test_precision_in_slices_is_the_same(monkeypatch):
     assert knn_precision(moved, target, (5, 10)) == whole
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_does_not_decide_between_nodes_with_one_embedding(dtype):
+    generator = torch.Generator().manual_seed(0)
+    target = torch.rand(40, 16, generator=generator, dtype=dtype)
+    target[1::2] = target[::2]  # twins
+    nudge = torch.finfo(dtype).eps * (2 * torch.rand(40, 16, generator=generator) - 1)
+    assert knn_precision(target.double(), target * (1 + nudge).to(dtype), (1,)) == [1.0]
+
+
 def test_pairs_are_ordered_and_name_both_sides_rows():
     found = pairs([np.array([3, 8, 4]), np.array([4, 3])])
     assert [(i, j) for i, j, _, _ in found] == [(0, 1), (1, 0)]

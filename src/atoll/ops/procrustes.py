@@ -11,6 +11,8 @@ from torch import Tensor
 
 # Distances are computed for so many pairs of nodes at a time.
 _PAIRS_AT_ONCE = 4_000_000
+# Squared distances closer than so many units of rounding are equal.
+_TIE = 64
 
 
 class Alignment(NamedTuple):
@@ -43,7 +45,7 @@ def align(
         moved = source.double() @ rotation(source, target)
         total[i] = total[i].index_add(0, here, moved)
         holders[i][here] += 1
-        precisions.append(knn_precision(moved, target.double(), neighbours) if neighbours else [])
+        precisions.append(knn_precision(moved, target, neighbours) if neighbours else [])
     means = [(t / n).to(e.dtype) for t, n, e in zip(total, holders, embeddings, strict=True)]
     agreed = torch.tensor(precisions, dtype=torch.float64).view(len(precisions), len(neighbours))
     return Alignment(means, agreed.sum(0) / max(len(precisions), 1))
@@ -67,16 +69,21 @@ def knn_precision(moved: Tensor, target: Tensor, neighbours: Sequence[int]) -> l
     """The share of nodes whose own target is among the k targets nearest to where they moved.
 
     For each k in ``neighbours``; Euclidean distance, which is what the rotation minimises.
-    ``moved, target [n, d]`` are row for row the same node.
+    ``moved, target [n, d]`` are row for row the same node. Targets as near as one's own to working
+    precision do not count as nearer: nodes with the same neighbours have the same embedding, and
+    rounding must not decide between them.
     """
     n = len(target)
+    tie = _TIE * torch.finfo(target.dtype).eps
+    moved, target = moved.double(), target.double()
     size = max(1, _PAIRS_AT_ONCE // max(n, 1))
     hits = [0] * len(neighbours)
     length = target.square().sum(1)
+    scale = tie * (moved.square().sum(1) + length)
     for rows in torch.split(torch.arange(n), size):
         # Squared distances less what all of a row have in common: the order is the same.
         distance = torch.addmm(length, moved[rows], target.T, alpha=-2)
-        own = distance[torch.arange(len(rows)), rows]
+        own = distance[torch.arange(len(rows)), rows] - scale[rows]
         nearer = (distance < own[:, None]).sum(1, dtype=torch.int32)
         hits = [h + int((nearer < k).sum()) for h, k in zip(hits, neighbours, strict=True)]
     return [h / n for h in hits]
