@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from hashlib import blake2b
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -12,9 +11,19 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from atoll.graph import Features, Graph, dense, node_mask
+from atoll.graph import Features, Graph, dense
+from atoll.ops.propagation import (
+    ball,
+    inputs_name,
+    named,
+    operator_of,
+    propagated_entries,
+    propagated_features,
+    propagated_rows,
+    stored,
+)
 from atoll.ops.ragged import ragged_linear
-from atoll.ops.sparse import Sparse, block_diagonal, gcn_operator, mean_operator
+from atoll.ops.sparse import Sparse, block_diagonal
 from atoll.tree import Ragged
 
 T = TypeVar("T")
@@ -24,10 +33,6 @@ Made: TypeAlias = Callable[[Features, torch.dtype], T]
 _DENSE_ABOVE = 0.25
 # P X is not made where the products with X and then with P take less than this share of its cost.
 _APART_BELOW = 0.6
-# Nodes by which the entries of P X are guessed.
-_SAMPLE = 256
-# A neighbourhood is computed by itself where it is at most this share of a client's graph.
-_NEAR_BELOW = 0.25
 
 SPLITS = ("train", "val", "test")
 
@@ -101,7 +106,7 @@ class Cohort:
             return self
 
         def restrict() -> Cohort:
-            nodes_K = [_ball(g, reach, splits) for g in self.graphs]
+            nodes_K = [ball(g, reach, splits) for g in self.graphs]
             few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
             return Near(self, nodes_K) if few else self
 
@@ -178,7 +183,7 @@ class Cohort:
         """
         if propagated and hops == 1 and self._apart(propagated):
             return self._propagated_last(weight_K, propagated, hops)
-        key = _inputs_name(propagated, hops)
+        key = inputs_name(propagated, hops)
         if key not in self._packed:
             if self.k == 1 and propagated and not torch.is_grad_enabled():
                 # Nobody trains here: a few products that are narrow, rather than one that is wide.
@@ -199,12 +204,14 @@ class Cohort:
         """Whether a product with X and one with an operator cost less than one with both."""
 
         def is_cheaper() -> bool:
-            own = sum(_stored(g.x) for g in self.graphs)
+            own = sum(stored(g.x) for g in self.graphs)
             if self.one_graph or own == np.inf:
                 return False
             dense = sum(self.sizes) * self.features
-            together = min(_DENSE_ABOVE * dense, sum(_entries(g, name) for g in self.graphs))
-            apart = own + sum(_operator(g, name).nnz for g in self.graphs)
+            together = min(
+                _DENSE_ABOVE * dense, sum(propagated_entries(g, name) for g in self.graphs)
+            )
+            apart = own + sum(operator_of(g, name).nnz for g in self.graphs)
             return bool(apart < _APART_BELOW * together)
 
         return self.cached(f"{name} apart", is_cheaper)
@@ -224,18 +231,18 @@ class Cohort:
 
     def operators(self, name: str) -> list[sparse.csr_array]:
         """Each client's propagation matrix."""
-        return [_operator(g, name) for g in self.graphs]
+        return [operator_of(g, name) for g in self.graphs]
 
     def inputs(self, propagated: str, hops: int) -> list[Features]:
         """Each client's propagated features, or the features they all have."""
         graphs = self.graphs[:1] if self.one_graph else self.graphs
-        return [_propagated(g, propagated, hops) for g in graphs]
+        return [propagated_features(g, propagated, hops) for g in graphs]
 
     def kept_inputs(self, propagated: str, hops: int, made: Made[T]) -> list[T]:
         """What is made of each client's propagated features, kept with its graph."""
 
         def make(graph: Graph) -> T:
-            return made(_propagated(graph, propagated, hops), self.dtype)
+            return made(propagated_features(graph, propagated, hops), self.dtype)
 
         name = _name_of(made, propagated, hops, self.dtype)
         return [g.cached(name, partial(make, g)) for g in self.graphs]
@@ -256,7 +263,7 @@ class Near(Cohort):
 
     def __init__(self, whole: Cohort, nodes_K: Sequence[np.ndarray]) -> None:
         # Named by their nodes, pieces of a graph are kept with it: other cohorts want them too.
-        names = [_name(nodes) for nodes in nodes_K]
+        names = [named(nodes) for nodes in nodes_K]
         self._whole = list(zip(whole.graphs, nodes_K, names, strict=True))
         parts = self._kept("graph", lambda g, nodes: g.subgraph(nodes))
         labelled = [
@@ -279,19 +286,19 @@ class Near(Cohort):
 
     def operators(self, name: str) -> list[sparse.csr_array]:
         def cut(graph: Graph, nodes: np.ndarray) -> sparse.csr_array:
-            return _operator(graph, name)[nodes][:, nodes]
+            return operator_of(graph, name)[nodes][:, nodes]
 
         return self._kept(name, cut)
 
     def inputs(self, propagated: str, hops: int) -> list[Features]:
         def cut(graph: Graph, nodes: np.ndarray) -> Features:
-            return _propagated_rows(graph, propagated, hops, nodes)
+            return propagated_rows(graph, propagated, hops, nodes)
 
-        return self._kept(_inputs_name(propagated, hops), cut)
+        return self._kept(inputs_name(propagated, hops), cut)
 
     def kept_inputs(self, propagated: str, hops: int, made: Made[T]) -> list[T]:
         def make(graph: Graph, nodes: np.ndarray) -> T:
-            return made(_propagated_rows(graph, propagated, hops, nodes), self.dtype)
+            return made(propagated_rows(graph, propagated, hops, nodes), self.dtype)
 
         return self._kept(_name_of(made, propagated, hops, self.dtype), make)
 
@@ -299,30 +306,6 @@ class Near(Cohort):
         return [
             g.cached(f"{what} at {at}", partial(make, g, nodes)) for g, nodes, at in self._whole
         ]
-
-
-def _name(nodes: np.ndarray) -> str:
-    """The same for the same nodes."""
-    return blake2b(nodes.tobytes(), digest_size=16).hexdigest()
-
-
-def _ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
-    """The nodes within ``reach`` hops of some splits' nodes; all of them unless those are few."""
-    inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
-    if not inside.any():
-        inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
-
-    def grow() -> np.ndarray:
-        ball = inside
-        for _ in range(reach):
-            if ball.sum() > _NEAR_BELOW * graph.nodes:
-                break
-            ball = ball.copy()
-            ball[graph.adjacency[np.flatnonzero(ball)].indices] = True
-        few = ball.sum() <= _NEAR_BELOW * graph.nodes
-        return np.flatnonzero(ball) if few else np.arange(graph.nodes)
-
-    return graph.cached(f"{reach} hops of {_name(np.flatnonzero(inside))}", grow)
 
 
 def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
@@ -334,46 +317,5 @@ def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
     return side_by_side.view(-1, k, h).transpose(0, 1).reshape(-1, h)
 
 
-def _operator(graph: Graph, name: str) -> sparse.csr_array:
-    build = {"gcn": gcn_operator, "mean": mean_operator}[name]
-    return graph.cached(name, lambda: build(graph.adjacency))
-
-
-def _stored(x: Features) -> float:
-    """The entries of sparse features; dense ones are not to be multiplied by themselves."""
-    return float(x.nnz) if sparse.issparse(x) else np.inf  # type: ignore[union-attr]
-
-
-def _entries(graph: Graph, name: str) -> float:
-    """About how many entries ``P X`` has, from those of some of its rows."""
-    rows = np.linspace(0, graph.nodes - 1, min(graph.nodes, _SAMPLE)).astype(np.int64)
-    some = _operator(graph, name)[rows] @ graph.x
-    return float(some.nnz * graph.nodes / len(rows))
-
-
-def _inputs_name(propagated: str, hops: int) -> str:
-    return f"{propagated}^{hops}@x" if propagated else "x"
-
-
 def _name_of(made: Made[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
-    return f"{made} of {_inputs_name(propagated, hops)} as {dtype}"
-
-
-def _propagated(graph: Graph, operator: str, hops: int) -> Features:
-    def propagate() -> Features:
-        x: Features = graph.x
-        for _ in range(hops if operator else 0):
-            x = _operator(graph, operator) @ x
-        return x
-
-    return graph.cached(_inputs_name(operator, hops), propagate)
-
-
-def _propagated_rows(graph: Graph, operator: str, hops: int, nodes: np.ndarray) -> Features:
-    """The propagated features of some nodes, without those of the others."""
-    if not operator:
-        return graph.x[nodes]
-    rows = _operator(graph, operator)[nodes]
-    for _ in range(hops - 1):
-        rows = rows @ _operator(graph, operator)
-    return rows @ graph.x
+    return f"{made} of {inputs_name(propagated, hops)} as {dtype}"

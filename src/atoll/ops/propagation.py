@@ -1,0 +1,85 @@
+"""What propagation makes of one graph: its operators, and features carried along the edges.
+
+Kept with the graph, so that every cohort that holds it finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+from scipy import sparse
+
+from atoll.graph import Features, Graph, node_mask
+from atoll.ops.sparse import gcn_operator, mean_operator
+
+# Nodes by which the entries of P X are guessed.
+_SAMPLE = 256
+# A neighbourhood is computed by itself where it is at most this share of a graph.
+_NEAR_BELOW = 0.25
+
+
+def operator_of(graph: Graph, name: str) -> sparse.csr_array:
+    build = {"gcn": gcn_operator, "mean": mean_operator}[name]
+    return graph.cached(name, lambda: build(graph.adjacency))
+
+
+def stored(x: Features) -> float:
+    """The entries of sparse features; dense ones are not to be multiplied by themselves."""
+    return float(x.nnz) if sparse.issparse(x) else np.inf  # type: ignore[union-attr]
+
+
+def propagated_entries(graph: Graph, name: str) -> float:
+    """About how many entries ``P X`` has, from those of some of its rows."""
+    rows = np.linspace(0, graph.nodes - 1, min(graph.nodes, _SAMPLE)).astype(np.int64)
+    some = operator_of(graph, name)[rows] @ graph.x
+    return float(some.nnz * graph.nodes / len(rows))
+
+
+def inputs_name(propagated: str, hops: int) -> str:
+    return f"{propagated}^{hops}@x" if propagated else "x"
+
+
+def propagated_features(graph: Graph, operator: str, hops: int) -> Features:
+    def propagate() -> Features:
+        x: Features = graph.x
+        for _ in range(hops if operator else 0):
+            x = operator_of(graph, operator) @ x
+        return x
+
+    return graph.cached(inputs_name(operator, hops), propagate)
+
+
+def propagated_rows(graph: Graph, operator: str, hops: int, nodes: np.ndarray) -> Features:
+    """The propagated features of some nodes, without those of the others."""
+    if not operator:
+        return graph.x[nodes]
+    rows = operator_of(graph, operator)[nodes]
+    for _ in range(hops - 1):
+        rows = rows @ operator_of(graph, operator)
+    return rows @ graph.x
+
+
+def named(nodes: np.ndarray) -> str:
+    """The same for the same nodes."""
+    return blake2b(nodes.tobytes(), digest_size=16).hexdigest()
+
+
+def ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
+    """The nodes within ``reach`` hops of some splits' nodes; all of them unless those are few."""
+    inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
+    if not inside.any():
+        inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
+
+    def grow() -> np.ndarray:
+        ball = inside
+        for _ in range(reach):
+            if ball.sum() > _NEAR_BELOW * graph.nodes:
+                break
+            ball = ball.copy()
+            ball[graph.adjacency[np.flatnonzero(ball)].indices] = True
+        few = ball.sum() <= _NEAR_BELOW * graph.nodes
+        return np.flatnonzero(ball) if few else np.arange(graph.nodes)
+
+    return graph.cached(f"{reach} hops of {named(np.flatnonzero(inside))}", grow)
