@@ -23,7 +23,7 @@ from atoll.federation.validation import (
     without,
 )
 from atoll.rng import server_stream
-from atoll.tree import Leaf, Tree, copy, stack, take
+from atoll.tree import Leaf, Ragged, Tree, copy, stack, take
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -212,6 +212,20 @@ class Federation(ABC):
         log.warning(
             "round %d: client %d's reply to '%s' is left out: %s.", self.round, client, step, reason
         )
+
+    def with_rows(
+        self, step: str, replies: Replies, name: str, counts: Mapping[int, int]
+    ) -> Replies:
+        """The replies to a step in which a leaf has as many rows as its client must send."""
+        leaf = replies.body[name]
+        assert isinstance(leaf, Ragged)
+        sizes = zip(replies.clients, leaf.sizes, strict=True)
+        bad = {client: size for client, size in sizes if size != counts[client]}
+        for client, size in sorted(bad.items()):
+            self.reject(step, client, f"{size} rows of '{name}' where {counts[client]} are due")
+        if len(bad) == len(replies.clients):
+            raise self._nobody(step)
+        return replies.without(set(bad)) if bad else replies
 
     def _nobody(self, step: str) -> NoReplies:
         return NoReplies(f"no client gave a usable reply to '{step}' in round {self.round}.")

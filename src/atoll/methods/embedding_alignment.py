@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError, NoReplies
+from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method
 from atoll.ops.downstream import Classifier, cross_validated
@@ -103,7 +103,8 @@ class EmbeddingAlignment(Method):
         one = {"public/vectors": Ragged(sent.values[:0], (0,))}
         replies = fed.ask("train", each={"public/vectors": sent}, expect=one)
         place = {client: i for i, client in enumerate(fed.clients)}
-        replies = _complete(fed, replies, [numbers.sizes[place[c]] for c in replies.clients])
+        counts = dict(zip(fed.clients, numbers.sizes, strict=True))
+        replies = fed.with_rows("train", replies, "public/vectors", counts)
         rows = [place[client] for client in replies.clients]
         public = replies.body["public/vectors"]
         assert isinstance(public, Ragged)
@@ -202,19 +203,3 @@ def received(cohort: Cohort, each: Tree) -> tuple[Tensor, Tensor]:
         for rows, block in zip(anchors.blocks(), sent.blocks(), strict=True)
     ]
     return sent.values, torch.cat(arrived)
-
-
-def _complete(fed: Federation, replies: Replies, counts: list[int]) -> Replies:
-    """The replies with one embedding for each public node of their client."""
-    public = replies.body["public/vectors"]
-    assert isinstance(public, Ragged)
-    bad = {
-        client
-        for client, size, count in zip(replies.clients, public.sizes, counts, strict=True)
-        if size != count
-    }
-    for client in sorted(bad):
-        fed.reject("train", client, "it has not as many embeddings as the client public nodes")
-    if len(bad) == len(replies.clients):
-        raise NoReplies(f"no client sent its public nodes' embeddings in round {fed.round}.")
-    return replies.without(bad) if bad else replies

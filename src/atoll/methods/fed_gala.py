@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError, NoReplies
+from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods
 from atoll.models.base import nll
@@ -237,7 +237,10 @@ class FedGala(GlobalModel):
         if self.augments == "together":
             blank = Ragged(embedding[:0], (0,))
             replies = fed.ask("share_anchors", expect={"embedding/anchors": blank})
-            replies, numbers = _fitting(fed, replies, ragged(state, "anchor/numbers"))
+            own = dict(zip(fed.clients, ragged(state, "anchor/numbers").blocks(), strict=True))
+            counts = {client: len(anchors) for client, anchors in own.items()}
+            replies = fed.with_rows("share_anchors", replies, "embedding/anchors", counts)
+            numbers = torch.cat([own[client] for client in replies.clients])
             sent = ragged(replies.body, "embedding/anchors")
             embedding = mean_over_owners(sent.values, numbers, len(embedding))
             returned = Ragged(embedding[numbers], sent.sizes)
@@ -285,16 +288,3 @@ class FedGala(GlobalModel):
             "metric/combined_rounds": phase["combined_rounds"].double().expand(k),
         }
         return Replies(fed.clients, figures, torch.ones(k, dtype=torch.float64))
-
-
-def _fitting(fed: Federation, replies: Replies, numbers: Ragged) -> tuple[Replies, Tensor]:
-    """The replies with one embedding for each of the client's anchors, and the anchors' numbers."""
-    own = dict(zip(fed.clients, numbers.blocks(), strict=True))
-    sizes = zip(replies.clients, ragged(replies.body, "embedding/anchors").sizes, strict=True)
-    bad = {client for client, size in sizes if size != len(own[client])}
-    for client in sorted(bad):
-        fed.reject("share_anchors", client, "it sent not one embedding for each of its anchors")
-    if len(bad) == len(replies.clients):
-        raise NoReplies(f"no client's anchors could be read in round {fed.round}.")
-    replies = replies.without(bad) if bad else replies
-    return replies, torch.cat([own[client] for client in replies.clients])

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError, NoReplies
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.errors import AtollError
+from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, Method, methods, pick
 from atoll.ops.guests import Layout, WithGuests, first_products, layout
 from atoll.rng import CohortRng
@@ -159,7 +159,8 @@ class FedGNN(GlobalModel):
         replies = fed.ask("embed", shared=model, to=to, expect={"embedding/node": row})
         number_of = dict(zip(fed.clients, numbers.blocks(), strict=True))
         if self.match == "anchors":
-            replies = _complete(fed, replies, number_of)
+            counts = {client: len(number_of[client]) for client in replies.clients}
+            replies = fed.with_rows("embed", replies, "embedding/node", counts)
         embedding = replies.body["embedding/node"]
         assert isinstance(embedding, Ragged)
         blocks = embedding.blocks()
@@ -215,19 +216,6 @@ class FedGNN(GlobalModel):
                 update = update + torch.from_numpy(np.stack(drawn)).to(p.dtype)
             sent[name] = received[name] + update
         return sent
-
-
-def _complete(fed: Federation, replies: Replies, number_of: dict[int, Tensor]) -> Replies:
-    """The replies that have a row for each of the client's anchors."""
-    embedding = replies.body["embedding/node"]
-    assert isinstance(embedding, Ragged)
-    rows = dict(zip(replies.clients, embedding.sizes, strict=True))
-    bad = {client for client in replies.clients if rows[client] != len(number_of[client])}
-    for client in sorted(bad):
-        fed.reject("embed", client, "it does not have a row for each anchor")
-    if len(bad) == len(replies.clients):
-        raise NoReplies(f"no client's embeddings could be used in round {fed.round}.")
-    return replies.without(bad) if bad else replies
 
 
 def _similar(
