@@ -342,9 +342,10 @@ def test_the_weights_of_equation_3_2(name):
             torch.testing.assert_close(under(outcome.server, "model")[param], mean)
 
 
-def test_the_server_needs_no_anchors():
-    """Parties that share nothing: phase 2 has nothing to do."""
+def test_the_server_needs_no_anchors(caplog):
+    """Parties that share nothing: phase 2 has nothing to do, and it is said."""
     outcome = train(gala(), community_parties((20, 24)), rounds=4)
+    assert "no two clients share a node" in caplog.text
     assert phase(outcome) == 3
     assert outcome.clients["edges/added"].sizes == (0, 0)
     info = Info(2, 3, 2, torch.float64)

@@ -1,5 +1,6 @@
 """Graphs that share anchors: train, add the links the anchors lack, train on."""
 
+import logging
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -20,6 +21,7 @@ from atoll.ops.proximal import adapted, first_pull
 from atoll.rng import CohortRng
 from atoll.tree import Params, Ragged, Tree, prefixed, ragged, spread, sq_dist, under
 
+log = logging.getLogger("atoll")
 # The phases of Algorithm 3; the second is one exchange, at the end of the first's last round.
 _COMBINED, _TASK, _DONE = 1, 3, 4
 
@@ -107,6 +109,8 @@ class FedGala(GlobalModel):
         nobody = (np.zeros(0, dtype=np.int64),) * info.clients
         own = [torch.from_numpy(numbers) for numbers in info.anchors or nobody]
         count = max((int(n.max()) + 1 for n in own if len(n)), default=0)
+        if not count and self.augments != "never":
+            log.warning("no two clients share a node: there are no anchors, and no link is added.")
         first = _COMBINED if self.link_weight or self.augments != "never" else _TASK
         return (
             super().start(info, seed)
