@@ -180,6 +180,34 @@ def test_below_the_quorum_it_waits_then_stops_and_the_model_stays(tmp_path):
     assert final_bytes(continued) == final_bytes(whole)
 
 
+def test_sites_that_seem_present_but_are_not_yet_are_waited_for(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2, terms={"deadline": 0.5})
+    fleet, opening = coordinator.fleet, []
+
+    def fault(site, message):
+        if decode_request(message).ask == "hello" and len(opening) < 5:
+            opening.append(site)
+            raise ConnectionError
+
+    fleet.fault = fault
+    result = coordinator.run()
+    assert len(opening) == 5
+    assert len(result.history) == 6
+
+
+def test_a_run_that_can_not_go_on_tells_the_round_it_has(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=4, terms={"patience": 1.0})
+    coordinator.fleet.fault = lambda site, message: (
+        coordinator.fleet.down.update(coordinator.plan.sites) if coordinator.done == 2 else None
+    )
+    with pytest.raises(AtollError, match="that of round 2;"):
+        coordinator.run()
+    continued = again(coordinator)
+    continued.fleet.down = set(coordinator.plan.sites)
+    with pytest.raises(AtollError, match="that of round 2;"):
+        continued.run()
+
+
 def test_an_error_at_a_site_reaches_the_server_as_its_class_name_only(tmp_path, caplog):
     coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
     site = coordinator.fleet.sites[coordinator.plan.sites[1]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -79,12 +80,12 @@ class Coordinator:
             raise
 
     def _run(self) -> Result | None:
+        self.done = int(self.journal.status().get("round", 0))
         self._tell("starting")
         self._assemble()
         sizes = self._begin()
         restored = self.journal.restore(self.history, self.fed.ledger)
-        if restored is not None:
-            self.done, self.state = restored
+        self.done, self.state = restored or (0, self.state)
         rounds = self.plan.experiment.run.rounds
         while self.done < rounds and not self.method.finished(self.state):
             if self.stopped():
@@ -124,7 +125,7 @@ class Coordinator:
     def _begin(self) -> list[Size]:
         """Learn the sites' sizes, match anchors, and tell everybody what the run is."""
         known = self.journal.sites()
-        for site, answer in self._ask_present("hello").items():
+        for site, answer in self._hello().items():
             known[site] = dict(answer.facts)
         self._refuse_unlike(known)
         self.journal.keep_sites(known)
@@ -146,14 +147,22 @@ class Coordinator:
         told = [known.get(site, blank) for site in self.plan.sites]
         return [Size(int(facts["nodes"]), int(facts["train"])) for facts in told]
 
-    def _ask_present(self, ask: str, **facts: Any) -> dict[str, Answer]:
-        requests = {
-            site: Request(ask, self.plan.run, self.fed.attempt, facts) for site in self.fed.present
-        }
-        answers = self.fed.ask_sites(ask, requests)
-        if len(self.fed.present) < self.plan.quorum:
-            self._below_quorum()
-        return answers
+    def _hello(self) -> dict[str, Answer]:
+        """What a quorum tells of itself; an engine may take sites for present that are not yet."""
+        until = time.monotonic() + self.plan.terms.patience
+        while True:
+            requests = {
+                site: Request("hello", self.plan.run, self.fed.attempt) for site in self.fed.present
+            }
+            answers = self.fed.ask_sites("hello", requests)
+            if len(self.fed.present) >= self.plan.quorum:
+                return answers
+            if time.monotonic() > until or self.stopped():
+                self._below_quorum()
+            self._tell("waiting", self.fed.shortage())
+            time.sleep(1.0)
+            with suppress(BelowQuorum):
+                self.fed.gather(max(until - time.monotonic(), 0.1), self.stopped)
 
     def _introduce(self, sites: tuple[str, ...]) -> None:
         """Tell sites what the run is; also those that come back, who may have forgotten."""
