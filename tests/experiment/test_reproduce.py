@@ -244,6 +244,45 @@ def test_two_figures_of_one_experiment_train_once(made_up, tmp_path, monkeypatch
     assert [e.method.registered_name for e in runs] == ["local", "fed-avg"]
 
 
+def test_a_kept_run_serves_an_interrupted_table(made_up, tmp_path, monkeypatch):
+    from atoll.experiment.reproduce import _findings
+    from atoll.studies import run as run_study
+
+    write_figure(tmp_path, "curves")
+    command = ("--row", "two", "--seeds", "2", "--runs", str(tmp_path / "runs"))
+    reproduce(*command)
+    first = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    runs = sorted((tmp_path / "runs").iterdir())
+    assert len(runs) == 4  # two methods, two seeds
+    runs[0].unlink()
+    _findings.cache_clear()
+    again = []
+    original = run_study.run_experiment
+    monkeypatch.setattr(
+        run_study, "run_experiment", lambda e, o, **how: again.append(e) or original(e, o, **how)
+    )
+    reproduce(*command)
+    assert len(again) == 1
+    second = json.loads((tmp_path / "results/nobody/table-1.json").read_text())["cells"]
+    for one, other in zip(first, second, strict=True):
+        assert one["values"] == other["values"]
+        assert one["array"] == other["array"]
+
+
+def test_a_kept_run_that_is_damaged_is_named(made_up, tmp_path):
+    from atoll.experiment.reproduce import _findings
+
+    write_figure(tmp_path, "lines")
+    command = ("--row", "two", "--seeds", "1", "--runs", str(tmp_path / "runs"))
+    reproduce(*command)
+    _findings.cache_clear()
+    for path in (tmp_path / "runs").iterdir():
+        path.write_text("{")
+    done = reproduce(*command)
+    assert isinstance(done.exception, AtollError)
+    assert "delete it" in str(done.exception)
+
+
 @pytest.mark.parametrize("kind", ["lines", "bars", "boxes", "curves"])
 def test_figures_are_drawn_the_same_each_time(made_up, tmp_path, kind):
     write_figure(tmp_path, kind)
@@ -283,7 +322,7 @@ def test_missing_runs_only_what_is_not_kept_with_these_settings(made_up, tmp_pat
     monkeypatch.setattr(
         reproduction,
         "_run",
-        lambda recipe, t, n: ran.append((t.row, t.column)) or run(recipe, t, n),
+        lambda recipe, t, *how: ran.append((t.row, t.column)) or run(recipe, t, *how),
     )
     result = reproduce("--missing")
     assert result.exit_code == 0

@@ -97,6 +97,13 @@ def reproduce(
     missing: Annotated[
         bool, typer.Option(help="Leave out cells already kept with these settings.")
     ] = False,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for single runs: an interrupted table goes on, tables share runs. "
+            "Delete it when code changes."
+        ),
+    ] = None,
 ) -> None:
     """Run a paper's table or figure and set our numbers beside the paper's.
 
@@ -114,7 +121,8 @@ def reproduce(
         return
     recipe = load_recipe(table)
     with _bar() as bar:
-        cells = reproduce_table(recipe, row or [], column or [], seeds, out, bar, jobs, missing)
+        chosen = (recipe, row or [], column or [], seeds)
+        cells = reproduce_table(*chosen, out, bar, jobs, missing, runs)
     console().print(show(recipe, cells))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)

@@ -20,6 +20,7 @@ from scipy.special import stdtrit
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import damaged, write_atomically, write_json
 from atoll.experiment.config import describe, resolve
+from atoll.experiment.kept_runs import kept
 from atoll.experiment.recipe import Recipe, Target, load_recipe, recipe_names
 from atoll.experiment.result import environment
 from atoll.report.plots import draw
@@ -79,20 +80,22 @@ def reproduce_table(
     bar: Any,
     jobs: int = 1,
     missing: bool = False,
+    runs: Path | None = None,
 ) -> list[Cell]:
     """Run the chosen cells. Each is kept as soon as it is done, beside earlier ones.
 
-    With ``missing``, cells kept with as many seeds and the same settings are not run again.
+    With ``missing``, cells kept with as many seeds and the same settings are not run again. Single
+    runs are kept in the folder ``runs``, if there is one, and looked for there.
     """
     targets = recipe.chosen(rows, columns)
     count = seeds or recipe.header.seeds
-    kept = load_cells(out, recipe.name)
-    done = [kept[f"{t.row} {t.column}"] for t in targets if missing and _is_kept(t, count, kept)]
+    there = load_cells(out, recipe.name)
+    done = [there[f"{t.row} {t.column}"] for t in targets if missing and _is_kept(t, count, there)]
     settled = {(cell.row, cell.column) for cell in done}
     task = bar.add_task(recipe.name, total=len(targets), completed=len(done), note="")
     bar.start()
     left = [target for target in targets if (target.row, target.column) not in settled]
-    for cell in _cells(recipe, left, count, jobs):
+    for cell in _cells(recipe, left, count, jobs, runs):
         bar.update(task, advance=1, note=f"{cell.row} {cell.column}")
         done.append(cell)
         # Read anew each time: another process may be at work on other rows.
@@ -101,8 +104,8 @@ def reproduce_table(
     return sorted(done, key=lambda cell: order.index((cell.row, cell.column)))
 
 
-def _is_kept(target: Target, seeds: int, kept: dict[str, Cell]) -> bool:
-    cell = kept.get(f"{target.row} {target.column}")
+def _is_kept(target: Target, seeds: int, there: dict[str, Cell]) -> bool:
+    cell = there.get(f"{target.row} {target.column}")
     return cell is not None and len(cell.values) >= seeds and _is_current(target, cell)
 
 
@@ -116,9 +119,11 @@ def _is_current(target: Target, cell: Cell) -> bool:
     return json.dumps(before) == json.dumps(describe(target.experiment(0)))
 
 
-def _cells(recipe: Recipe, targets: list[Target], seeds: int, jobs: int) -> Iterator[Cell]:
+def _cells(
+    recipe: Recipe, targets: list[Target], seeds: int, jobs: int, runs: Path | None
+) -> Iterator[Cell]:
     if jobs == 1:
-        yield from (_run(recipe, target, seeds) for target in targets)
+        yield from (_run(recipe, target, seeds, runs) for target in targets)
         return
     # Cells that show different figures of one experiment share its run, so they stay together.
     together: dict[str, list[Target]] = {}
@@ -126,25 +131,27 @@ def _cells(recipe: Recipe, targets: list[Target], seeds: int, jobs: int) -> Iter
         together.setdefault(json.dumps(target.settings, sort_keys=True), []).append(target)
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = [
-            pool.submit(_run_named, recipe.name, [(t.row, t.column) for t in group], seeds)
+            pool.submit(_run_named, recipe.name, [(t.row, t.column) for t in group], seeds, runs)
             for group in together.values()
         ]
         for ready in as_completed(waiting):
             yield from ready.result()
 
 
-def _run_named(name: str, places: list[tuple[str, str]], seeds: int) -> list[Cell]:
+def _run_named(
+    name: str, places: list[tuple[str, str]], seeds: int, runs: Path | None
+) -> list[Cell]:
     recipe = load_recipe(name)
-    return [_run(recipe, t, seeds) for t in recipe.targets if (t.row, t.column) in places]
+    return [_run(recipe, t, seeds, runs) for t in recipe.targets if (t.row, t.column) in places]
 
 
-def _run(recipe: Recipe, target: Target, seeds: int) -> Cell:
+def _run(recipe: Recipe, target: Target, seeds: int, runs: Path | None) -> Cell:
     started = time.perf_counter()
     study = recipe.study
     found = []
     for seed in range(seeds):
         config = json.dumps(describe(target.experiment(seed)), sort_keys=True)
-        found.append(_findings(recipe.header.measure, config))
+        found.append(_findings(recipe.header.measure, config, runs))
     figure = target.figure or study.default_figure(target.experiment(0))
     values = [study.figure(findings, figure) for findings in found]
     return Cell(
@@ -168,8 +175,11 @@ def _run(recipe: Recipe, target: Target, seeds: int) -> Cell:
 
 # Large enough for the cells of a row that differ only in which figure they show.
 @lru_cache(maxsize=64)
-def _findings(measure: str, config: str) -> Findings:
-    return studies[measure]().findings(resolve(json.loads(config)))
+def _findings(measure: str, config: str, runs: Path | None) -> Findings:
+    def run() -> Findings:
+        return studies[measure]().findings(resolve(json.loads(config)))
+
+    return run() if runs is None else kept(runs, measure, config, run)
 
 
 def _array(recipe: Recipe, arrays: list[np.ndarray | None]) -> list[Any] | None:
