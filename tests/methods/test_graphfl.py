@@ -71,6 +71,14 @@ def test_two_episodes_are_those_of_the_plain_loop(order):
     torch.testing.assert_close(torch.cat([found["weight"], found["bias"][None]]), w)
 
 
+def test_the_mean_of_gradients_is_their_sum_with_a_smaller_step():
+    parties = community_parties((20, 24, 28))
+    whole = train(make("graphfl", **PLAIN | {"beta": 0.1}), parties, rounds=2)
+    more = {"beta": 0.3, "meta_step": "mean"}
+    shared = train(make("graphfl", **PLAIN | more), parties, rounds=2)
+    assert_same_model(whole.server, shared.server)
+
+
 def test_without_a_meta_step_it_is_fed_avg_of_equal_clients():
     parties = community_parties((24, 24, 24, 24))
     options = {"model": SGC(), "optimizer": SGD(lr=ALPHA), "epochs": EPOCHS}

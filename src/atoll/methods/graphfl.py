@@ -40,6 +40,8 @@ class GraphFL(GlobalModel):
     - ``order``: eq. 6 is the gradient with respect to theta, through all of the local steps
       (``second``, which needs plain ``sgd``); Algorithm 1 reads as the gradient at the adapted
       parameters (``first``, the default). See :func:`atoll.ops.meta.meta_gradient`.
+    - The sum of eq. 6 makes a longer step the more clients take part. ``meta_step = "mean"``
+      divides it by their number, so that one ``beta`` serves any ``fraction``.
     - A client without query nodes sends no gradient, one without support nodes no model: their
       weights are zero. If no chosen client has a query node, Stage I changes nothing.
     - Query nodes are trained on here, so validation scores (which choose the round that is
@@ -53,6 +55,7 @@ class GraphFL(GlobalModel):
     tasks: ClassVar[tuple[str, ...]] = ("nodes",)
 
     beta: float = 0.1
+    meta_step: Literal["sum", "mean"] = "sum"
     order: Literal["first", "second"] = "first"
     clusters: int = 0
     batch: int = 1
@@ -80,7 +83,7 @@ class GraphFL(GlobalModel):
         return fed.sum("finetune", shared=hat, to=chosen, expect=hat).mean
 
     def _maml(self, fed: Federation, state: Tree, chosen: tuple[int, ...]) -> Tree:
-        """Stage I: ``theta - beta sum_i g_i``."""
+        """Stage I: ``theta - beta sum_i g_i``, or their mean."""
         theta = under(state, "model")
         try:
             total = fed.sum(
@@ -89,7 +92,7 @@ class GraphFL(GlobalModel):
         except NoReplies:
             return state
         mean = under(total.mean, "gradient")
-        step = self.beta * total.weight
+        step = self.beta * (total.weight if self.meta_step == "sum" else 1.0)
         return prefixed("model", {name: p - step * mean[name] for name, p in theta.items()})
 
     @client_step
