@@ -207,10 +207,8 @@ class Cohort:
             own = sum(stored(g.x) for g in self.graphs)
             if self.one_graph or own == np.inf:
                 return False
-            dense = sum(self.sizes) * self.features
-            together = min(
-                _DENSE_ABOVE * dense, sum(propagated_entries(g, name) for g in self.graphs)
-            )
+            entries = sum(propagated_entries(g, name) for g in self.graphs)
+            together = min(_DENSE_ABOVE * sum(self.sizes) * self.features, entries)
             apart = own + sum(operator_of(g, name).nnz for g in self.graphs)
             return bool(apart < _APART_BELOW * together)
 
