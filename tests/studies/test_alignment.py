@@ -20,6 +20,7 @@ def test_figures_add_up():
         assert found[f"{c}_loc"] == pytest.approx(sum(loc) / 2)
         assert found[f"{c}_global"] == pytest.approx(sum(fed) - sum(loc))
         assert found[f"{c}_gain"] == pytest.approx(found[f"{c}_global"] / 2)
+        assert found[f"{c}_gain_2"] == pytest.approx(fed[1] - loc[1])
         assert all(0 < score <= 100 for score in (*loc, *fed))
     assert 0 < found["precision_1"] <= found["precision_10"] <= 100
 

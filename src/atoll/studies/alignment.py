@@ -19,9 +19,10 @@ class Alignment(Study):
 
     Both train for the same number of rounds from the same start. Figures, in percent, for each
     classifier ``c``: ``c_loc`` and ``c_fed`` (means over clients), ``c_loc_1`` to ``c_fed_4`` (each
-    client's), ``c_gain`` (the difference of the means) and ``c_global`` (the differences of all
-    clients added up, the paper's GLOBAL); and the final alignment ``precision_1``, ``precision_5``
-    and ``precision_10``. With one client there is nothing to exchange: ``c_loc`` is the full graph.
+    client's), ``c_gain`` (the difference of the means), ``c_gain_1`` to ``c_gain_4`` and
+    ``c_global`` (the differences of all clients added up, the paper's GLOBAL); and the final
+    alignment ``precision_1``, ``precision_5`` and ``precision_10``. With one client there is
+    nothing to exchange: ``c_loc`` is the full graph.
     """
 
     trains = False
@@ -42,6 +43,10 @@ class Alignment(Study):
             for c in method.classifiers:
                 gain = figures[f"{c}_fed"] - figures[f"{c}_loc"]
                 figures |= {f"{c}_gain": gain, f"{c}_global": gain * len(alone)}
+                figures |= {
+                    f"{c}_gain_{k}": figures[f"{c}_fed_{k}"] - figures[f"{c}_loc_{k}"]
+                    for k in range(1, len(alone) + 1)
+                }
         return Findings(figures)
 
 
