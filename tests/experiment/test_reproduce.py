@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -299,6 +300,11 @@ def test_figures_are_drawn_the_same_each_time(made_up, tmp_path, kind):
 
 
 @needs_data
+def test_curves_of_runs_that_finish_early_stay_where_they_were():
+    mean = reproduction._mean_curve([np.array([10.0, 20.0]), np.array([30.0, 40.0, 50.0])])
+    assert mean.tolist() == [20.0, 30.0, 35.0]
+
+
 def test_jobs_run_cells_at_the_same_time_to_the_same_numbers(tmp_path):
     def table(jobs):
         out = tmp_path / str(jobs)

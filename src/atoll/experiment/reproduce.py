@@ -186,9 +186,17 @@ def _array(recipe: Recipe, arrays: list[np.ndarray | None]) -> list[Any] | None:
     known = [a for a in arrays if a is not None]
     if recipe.plot is None or recipe.plot.kind not in ("curves", "heatmaps") or not known:
         return None
-    drawn = known[0] if recipe.plot.kind == "heatmaps" else np.mean(known, axis=0)
+    drawn = known[0] if recipe.plot.kind == "heatmaps" else _mean_curve(known)
     rounded: list[Any] = np.round(drawn, 4).tolist()
     return rounded
+
+
+def _mean_curve(curves: list[np.ndarray]) -> np.ndarray:
+    """The mean over seeds; a run that finished early stays where it was."""
+    longest = max(map(len, curves))
+    filled = [np.pad(curve, (0, longest - len(curve)), mode="edge") for curve in curves]
+    mean: np.ndarray = np.mean(filled, axis=0)
+    return mean
 
 
 def load_cells(out: Path, name: str) -> dict[str, Cell]:
