@@ -12,7 +12,8 @@ from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.ops.meta import meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
-from atoll.ops.span import Rows, Span, Walk, descend_in_span, span_of
+from atoll.ops.span import Blocks, Rows, Span, Walk, descend_in_span, span_of
+from atoll.ops.sparse import Sparse
 from atoll.rng import CohortRng
 from atoll.tree import spread
 
@@ -48,7 +49,9 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_steps_with_decay_end_where_those_on_the_weights_do(model):
+@pytest.mark.parametrize("operator", [Blocks, Sparse])
+def test_steps_with_decay_end_where_those_on_the_weights_do(model, operator, monkeypatch):
+    monkeypatch.setattr("atoll.ops.span._SPARSE_IS_FASTER", 0 if operator is Sparse else 32)
     cohort, sgd = clients(), SGD(lr=0.5, weight_decay=0.1)
     span = span_of(model, cohort, "train")
     assert isinstance(span, Span)
@@ -57,6 +60,7 @@ def test_steps_with_decay_end_where_those_on_the_weights_do(model):
     walk, begun = descend_in_span(model, span, start(model, cohort), sgd, 4)
     assert_same(walk.arrive(), expected)
     assert torch.allclose(begun, first, atol=1e-12)
+    assert isinstance(span.operator("gcn"), operator)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

@@ -15,11 +15,13 @@ from atoll.cohort import Cohort, Near
 from atoll.graph import Features, Graph
 from atoll.models.base import FirstLayer, Model
 from atoll.ops.optimize import SGD
-from atoll.ops.sparse import Sparse
+from atoll.ops.sparse import Sparse, block_diagonal
 from atoll.tree import Params
 
 # A dense product does about so many multiplications in the time of one of a sparse product.
 _DENSE_IS_FASTER = 4
+# Small blocks are multiplied all at once, so a sparse operator must have far fewer entries to pay.
+_SPARSE_IS_FASTER = 32
 
 
 class Rows:
@@ -115,12 +117,14 @@ class Span(Cohort):
     def near(self, reach: int | None, *splits: str) -> Cohort:
         return self
 
-    def operator(self, name: str) -> Blocks:  # type: ignore[override]
-        def dense() -> Blocks:
-            whole = (torch.from_numpy(p.toarray()) for p in self._seen.operators(name))
-            return self._blocks([p.to(self.dtype) for p in whole])
+    def operator(self, name: str) -> Blocks | Sparse:  # type: ignore[override]
+        def build() -> Blocks | Sparse:
+            own = self._seen.operators(name)
+            if self.k * self._size**2 > _SPARSE_IS_FASTER * sum(p.nnz for p in own):
+                return Sparse(block_diagonal([_padded(p, self._size) for p in own]), self.dtype)
+            return self._blocks([torch.from_numpy(p.toarray()).to(self.dtype) for p in own])
 
-        return self._seen.cached(f"dense {name}", dense)
+        return self._seen.cached(f"{name} of a span", build)
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
         # A copy: models go on to change the product in place.
@@ -157,6 +161,12 @@ class Span(Cohort):
     def weight(self) -> str:
         """The first layer's weights by name."""
         return self._layer.weight
+
+
+def _padded(matrix: sparse.csr_array, size: int) -> sparse.csr_array:
+    """``[size, size]``, with nothing in the rows and columns that were added."""
+    pointers = np.pad(matrix.indptr, (0, size - matrix.shape[0]), mode="edge")
+    return sparse.csr_array((matrix.data, matrix.indices, pointers), shape=(size, size))
 
 
 def span_of(model: Model, cohort: Cohort, *splits: str) -> Span | None:
