@@ -20,7 +20,7 @@ from atoll.errors import AtollError, Interrupted, NoReplies
 from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.config import Experiment, read_table, resolve
 from atoll.experiment.history import History
-from atoll.experiment.memory import keep_freed_memory
+from atoll.experiment.memory import keep_freed_memory, return_freed_memory
 from atoll.experiment.result import (
     Result,
     Size,
@@ -152,6 +152,7 @@ class _Loop:
     ledger: bool = True
 
     def __post_init__(self) -> None:
+        return_freed_memory()
         keep_freed_memory()
         self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
         self.fed, self.state = simulate(self.experiment, self.parties)
