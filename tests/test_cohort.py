@@ -80,22 +80,59 @@ def test_a_loss_on_the_neighbourhood_is_the_loss_on_the_whole_graph(model):
         torch.testing.assert_close(a, b)
 
 
-def test_propagated_features_are_not_made_where_they_have_many_times_the_entries():
+def crowd():
     """Everybody knows everybody and has 20 words of their own, so P X is full."""
     words = sparse.csr_array(np.repeat(np.eye(30, dtype=np.float32), 20, axis=1))
     everybody = np.array(np.nonzero(1 - np.eye(30)))
-    crowd = make_graph(words, everybody, np.arange(30) % 2)
-    cohort = Cohort([crowd], dtype=torch.float64)
-    assert cohort._apart("gcn")
+    return make_graph(words, everybody, np.arange(30) % 2)
+
+
+def test_propagated_features_are_not_made_where_they_have_many_times_the_entries():
+    cohort = Cohort([crowd()], dtype=torch.float64)
+    assert cohort.work_apart("gcn", 1) == 30 * 20 + 30 * 30
     one_word = sparse.csr_array(np.eye(30, dtype=np.float32))
-    assert not Cohort([replace(ring(30, (3,)), x=one_word)])._apart("gcn")
-    assert not Cohort([replace(crowd, x=dense(words))])._apart("gcn")
+    assert Cohort([replace(ring(30, (3,)), x=one_word)]).work_apart("gcn", 1) == np.inf
+    assert Cohort([replace(crowd(), x=dense(crowd().x))]).work_apart("gcn", 1) == np.inf
     weight_K = torch.linspace(-1, 1, 2400, dtype=torch.float64).view(1, 600, 4).requires_grad_()
     found = cohort.linear(weight_K, propagated="gcn")
     px = torch.full((30, 30), 1 / 30, dtype=torch.float64).repeat_interleave(20, dim=1)
     torch.testing.assert_close(found, px @ weight_K[0])
     gradient = torch.autograd.grad(found.square().sum(), weight_K)[0]
     torch.testing.assert_close(gradient[0], 2 * px.T @ (px @ weight_K[0]).detach())
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_neighbourhoods_and_clients_of_one_graph_propagate_last_too(clients):
+    graph = crowd()
+    shared = Cohort([graph] * clients, dtype=torch.float64)
+    near = Near(shared, [np.arange(k, 20 + 2 * k) for k in range(clients)])
+    assert shared.work_apart("gcn", 1) < np.inf
+    assert near.work_apart("gcn", 1) < np.inf
+    size = clients * 2400
+    weight_K = torch.linspace(-1, 1, size, dtype=torch.float64).view(clients, 600, 4)
+    weight_K.requires_grad_()
+    px = torch.full((30, 30), 1 / 30, dtype=torch.float64).repeat_interleave(20, dim=1)
+    for cohort in (shared, near):
+        found = torch.split(cohort.linear(weight_K, propagated="gcn"), list(cohort.sizes))
+        assert "gcn^1@x" not in cohort._packed
+        expected = [px[:n] @ w for n, w in zip(cohort.sizes, weight_K, strict=True)]
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b)
+        gradients = [
+            torch.autograd.grad(sum(h.square().sum() for h in of), weight_K)[0]
+            for of in (found, expected)
+        ]
+        torch.testing.assert_close(*gradients)
+
+
+def test_one_client_s_neighbourhood_is_evaluated_with_the_whole_graph_s_operator():
+    """Its border nodes' neighbours are not in it."""
+    cohort = Cohort([ring(40, (3,))], dtype=torch.float64)
+    near = cohort.near(1, "train")
+    weight_K = torch.linspace(-1, 1, 4 * cohort.features, dtype=torch.float64).view(1, -1, 4)
+    with torch.no_grad():
+        found = near.linear(weight_K, propagated="gcn")
+        torch.testing.assert_close(found, cohort.linear(weight_K, propagated="gcn")[2:5])
 
 
 @pytest.mark.parametrize("dense", [False, True])

@@ -11,7 +11,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from atoll.graph import Features, Graph, dense
+from atoll.graph import Features, Graph
+from atoll.ops.features import DENSE_ABOVE, features_times, pack_features, same_features_times
 from atoll.ops.propagation import (
     ball,
     inputs_name,
@@ -22,15 +23,12 @@ from atoll.ops.propagation import (
     propagated_rows,
     stored,
 )
-from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal
 from atoll.tree import Ragged
 
 T = TypeVar("T")
 Made: TypeAlias = Callable[[Features, torch.dtype], T]
 
-# Above this share of non-zeros a dense product is faster than a sparse one.
-_DENSE_ABOVE = 0.25
 # P X is not made where the products with X and then with P take less than this share of its cost.
 _APART_BELOW = 0.6
 
@@ -181,51 +179,54 @@ class Cohort:
         while the graph is, so it is computed once and the first layer costs one product. Where
         P X has many times the entries of X, ``P (X W)`` is computed instead.
         """
-        if propagated and hops == 1 and self._apart(propagated):
+        if propagated and self._apart(propagated, hops):
             return self._propagated_last(weight_K, propagated, hops)
         key = inputs_name(propagated, hops)
         if key not in self._packed:
-            if self.k == 1 and propagated and not torch.is_grad_enabled():
-                # Nobody trains here: a few products that are narrow, rather than one that is wide.
-                return self._propagated_last(weight_K, propagated, hops)
-            self._packed[key] = self._pack_features(propagated, hops)
+            self._packed[key] = pack_features(self.inputs(propagated, hops), self.dtype)
         packed = self._packed[key]
         if self.one_graph:
-            return _one_for_all(packed, weight_K)
-        if isinstance(packed, Sparse):
-            return packed @ weight_K.flatten(0, 1)
-        return ragged_linear(packed, weight_K, self.sizes)
+            return same_features_times(packed, weight_K)
+        return features_times(packed, weight_K, self.sizes)
 
     def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
         """``h [N, c] + bias_K[client of the node]``; reuses the memory of ``h``."""
         return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
 
-    def _apart(self, name: str) -> bool:
-        """Whether a product with X and one with an operator cost less than one with both."""
+    def _apart(self, propagated: str, hops: int) -> bool:
+        """Whether to multiply with X and then with an operator, rather than with both at once."""
+        made = inputs_name(propagated, hops) in self._packed
+        if self.k == 1 and not made and not torch.is_grad_enabled():
+            return True  # nobody trains here: a few narrow products rather than a wide one
+        return self.work_apart(propagated, hops) < np.inf
 
-        def is_cheaper() -> bool:
-            own = sum(stored(g.x) for g in self.graphs)
-            if self.one_graph or own == np.inf:
-                return False
-            entries = sum(propagated_entries(g, name) for g in self.graphs)
-            together = min(_DENSE_ABOVE * sum(self.sizes) * self.features, entries)
-            apart = own + sum(operator_of(g, name).nnz for g in self.graphs)
-            return bool(apart < _APART_BELOW * together)
+    def work_apart(self, propagated: str, hops: int) -> float:
+        """The entries of X and of an operator where they are far fewer than those of both at once.
 
-        return self.cached(f"{name} apart", is_cheaper)
+        Infinite elsewhere.
+        """
+        if hops != 1:
+            return np.inf
+
+        def count() -> float:
+            apart, together = self._entries(propagated)
+            together = min(DENSE_ABOVE * sum(self.sizes) * self.features, together)
+            return apart if apart < _APART_BELOW * together else np.inf
+
+        return self.cached(f"work of {propagated} apart", count)
+
+    def _entries(self, name: str) -> tuple[float, float]:
+        """Of the features and an operator; and, about, of their product."""
+        apart = sum(stored(g.x) + operator_of(g, name).nnz for g in self.graphs)
+        if apart == np.inf:
+            return apart, apart
+        return apart, sum(propagated_entries(g, name) for g in self.graphs)
 
     def _propagated_last(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
         h = Cohort.linear(self, weight_K)  # not what a kind of cohort makes of it
         for _ in range(hops):
             h = self.operator(propagated) @ h
         return h
-
-    def _pack_features(self, propagated: str, hops: int) -> Sparse | Tensor:
-        blocks = self.inputs(propagated, hops)
-        entries = sum(b.nnz if sparse.issparse(b) else b.size for b in blocks)  # type: ignore[union-attr, misc]
-        if entries <= _DENSE_ABOVE * sum(b.shape[0] for b in blocks) * self.features:
-            return Sparse(block_diagonal([sparse.csr_array(b) for b in blocks]), self.dtype)
-        return torch.from_numpy(np.concatenate([dense(b) for b in blocks])).to(self.dtype)
 
     def operators(self, name: str) -> list[sparse.csr_array]:
         """Each client's propagation matrix."""
@@ -279,8 +280,36 @@ class Near(Cohort):
     def near(self, reach: int | None, *splits: str) -> Cohort:
         return self
 
-    def _apart(self, name: str) -> bool:
-        return False  # the neighbours' features are not here
+    def _apart(self, propagated: str, hops: int) -> bool:
+        return self.work_apart(propagated, hops) < np.inf
+
+    def _entries(self, name: str) -> tuple[float, float]:
+        if any(stored(g.x) == np.inf for g, _, _ in self._whole):
+            return np.inf, np.inf
+        apart = sum(op.nnz + stored(x) for op, x in self._around(name))
+        return apart, sum(propagated_entries(g, name, nodes) for g, nodes, _ in self._whole)
+
+    def _propagated_last(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
+        """From the features of the nodes around these ones as well."""
+        own, around = f"{propagated} around", f"x around by {propagated}"
+        if own not in self._packed:
+            operator_K, x_K = zip(*self._around(propagated), strict=True)
+            self._packed[own] = Sparse(block_diagonal(list(operator_K)), self.dtype)
+            self._packed[around] = pack_features(x_K, self.dtype)
+        operator = self._packed[own]
+        assert isinstance(operator, Sparse)
+        sizes = [x.shape[0] for _, x in self._around(propagated)]
+        return operator @ features_times(self._packed[around], weight_K, sizes)
+
+    def _around(self, name: str) -> list[tuple[sparse.csr_array, Features]]:
+        """Each client's rows of an operator, and the features of the nodes that they look at."""
+
+        def cut(graph: Graph, nodes: np.ndarray) -> tuple[sparse.csr_array, Features]:
+            rows = operator_of(graph, name)[nodes]
+            around = np.unique(rows.indices)
+            return rows[:, around], graph.x[around]
+
+        return self._kept(f"{name} and what is around", cut)
 
     def operators(self, name: str) -> list[sparse.csr_array]:
         def cut(graph: Graph, nodes: np.ndarray) -> sparse.csr_array:
@@ -304,15 +333,6 @@ class Near(Cohort):
         return [
             g.cached(f"{what} at {at}", partial(make, g, nodes)) for g, nodes, at in self._whole
         ]
-
-
-def _one_for_all(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
-    """The same features times each client's weights, ``[n, f], [K, f, h] -> [K n, h]``."""
-    if isinstance(x, Tensor):
-        return torch.matmul(x, weight_K).flatten(0, 1)
-    k, f, h = weight_K.shape
-    side_by_side = x @ weight_K.transpose(0, 1).reshape(f, k * h)
-    return side_by_side.view(-1, k, h).transpose(0, 1).reshape(-1, h)
 
 
 def _name_of(made: Made[T], propagated: str, hops: int, dtype: torch.dtype) -> str:

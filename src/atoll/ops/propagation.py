@@ -30,11 +30,12 @@ def stored(x: Features) -> float:
     return float(x.nnz) if sparse.issparse(x) else np.inf  # type: ignore[union-attr]
 
 
-def propagated_entries(graph: Graph, name: str) -> float:
-    """About how many entries ``P X`` has, from those of some of its rows."""
-    rows = np.linspace(0, graph.nodes - 1, min(graph.nodes, _SAMPLE)).astype(np.int64)
-    some = operator_of(graph, name)[rows] @ graph.x
-    return float(some.nnz * graph.nodes / len(rows))
+def propagated_entries(graph: Graph, name: str, nodes: np.ndarray | None = None) -> float:
+    """About how many entries ``P X`` has, from those of some of its rows; or its rows at nodes."""
+    count = graph.nodes if nodes is None else len(nodes)
+    rows = np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.int64)
+    some = operator_of(graph, name)[rows if nodes is None else nodes[rows]] @ graph.x
+    return float(some.nnz * count / len(rows))
 
 
 def inputs_name(propagated: str, hops: int) -> str:

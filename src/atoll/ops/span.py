@@ -180,9 +180,11 @@ def span_of(model: Model, cohort: Cohort, *splits: str) -> Span | None:
         seen = cohort.near(model.reach, *splits)
         if seen.one_graph:
             return None
+        in_span = seen.k * max(seen.sizes) ** 2 / _DENSE_IS_FASTER - seen.k * seen.features
+        if in_span > seen.work_apart(layer.propagated, layer.hops):
+            return None
         rows_K = seen.kept_inputs(layer.propagated, layer.hops, Rows)
-        work = sum(rows.entries for rows in rows_K) + seen.k * seen.features
-        if seen.k * max(seen.sizes) ** 2 > _DENSE_IS_FASTER * work:
+        if in_span > sum(rows.entries for rows in rows_K):
             return None
         return Span(seen, layer, rows_K)
 

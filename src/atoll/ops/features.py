@@ -1,0 +1,41 @@
+"""Features of several clients, packed into one matrix, times the weights of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from atoll.graph import Features, dense
+from atoll.ops.ragged import ragged_linear
+from atoll.ops.sparse import Sparse, block_diagonal
+
+# Above this share of non-zeros a dense product is faster than a sparse one.
+DENSE_ABOVE = 0.25
+
+
+def pack_features(x_K: Sequence[Features], dtype: torch.dtype) -> Sparse | Tensor:
+    """Block-diagonal if sparse, one below the other if dense."""
+    entries = sum(x.nnz if sparse.issparse(x) else x.size for x in x_K)  # type: ignore[union-attr, misc]
+    if entries <= DENSE_ABOVE * sum(x.shape[0] * x.shape[1] for x in x_K):
+        return Sparse(block_diagonal([sparse.csr_array(x) for x in x_K]), dtype)
+    return torch.from_numpy(np.concatenate([dense(x) for x in x_K])).to(dtype)
+
+
+def features_times(x: Sparse | Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Each client's features times its weights, ``[K, f, h] -> [N, h]``."""
+    if isinstance(x, Sparse):
+        return x @ weight_K.flatten(0, 1)
+    return ragged_linear(x, weight_K, sizes)
+
+
+def same_features_times(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
+    """The same features times each client's weights, ``[n, f], [K, f, h] -> [K n, h]``."""
+    if isinstance(x, Tensor):
+        return torch.matmul(x, weight_K).flatten(0, 1)
+    k, f, h = weight_K.shape
+    side_by_side = x @ weight_K.transpose(0, 1).reshape(f, k * h)
+    return side_by_side.view(-1, k, h).transpose(0, 1).reshape(-1, h)
