@@ -43,7 +43,8 @@ class FedPub(Method):
     - ``l1_norm``: eq. 4 with the sum of the mask's entries (``sum``) makes Adam drive nearly every
       mask to zero at the paper's ``l1 = 0.001``, since an entry's pull of 0.001 outweighs its share
       of the task's gradient. ``mean``, the default, divides by their number.
-    - ``tau`` is 3 for disjoint and 5 for overlapping clients in the paper.
+    - ``tau`` is 3 for disjoint and 5 for overlapping clients in the paper; its Table 10 comes out
+      with 10 (docs/fed-pub.md).
     - The text calls one symbol both the weight of the L1 term and the threshold; here they are two.
     - ``as_published`` does what the released code does instead: the two penalties carry no
       gradient, ``w_i`` travels whole, masks are sent and mixed as well, and the proxy's blocks are
