@@ -7,10 +7,11 @@ import pytest
 import torch
 from scipy import sparse
 
-from atoll.cohort import Cohort, Near
+from atoll.cohort import Cohort
 from atoll.graph import Graph, dense, make_graph, node_mask
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
+from atoll.near import Near
 from atoll.tree import spread
 from small_federations import community_parties
 

@@ -16,11 +16,9 @@ from atoll.ops.features import DENSE_ABOVE, features_times, pack_features, same_
 from atoll.ops.propagation import (
     ball,
     inputs_name,
-    named,
     operator_of,
     propagated_entries,
     propagated_features,
-    propagated_rows,
     stored,
 )
 from atoll.ops.sparse import Sparse, block_diagonal
@@ -102,6 +100,8 @@ class Cohort:
         """
         if reach is None:
             return self
+
+        from atoll.near import Near  # a kind of cohort itself
 
         def restrict() -> Cohort:
             nodes_K = [ball(g, reach, splits) for g in self.graphs]
@@ -243,7 +243,7 @@ class Cohort:
         def make(graph: Graph) -> T:
             return made(propagated_features(graph, propagated, hops), self.dtype)
 
-        name = _name_of(made, propagated, hops, self.dtype)
+        name = name_of(made, propagated, hops, self.dtype)
         return [g.cached(name, partial(make, g)) for g in self.graphs]
 
     def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
@@ -257,83 +257,6 @@ class SameGraph(Cohort):
         super().__init__([graph] * k, dtype=dtype)
 
 
-class Near(Cohort):
-    """Some nodes of each client, seen with the operators and propagated features of the whole."""
-
-    def __init__(self, whole: Cohort, nodes_K: Sequence[np.ndarray]) -> None:
-        # Named by their nodes, pieces of a graph are kept with it: other cohorts want them too.
-        names = [named(nodes) for nodes in nodes_K]
-        self._whole = list(zip(whole.graphs, nodes_K, names, strict=True))
-        parts = self._kept("graph", lambda g, nodes: g.subgraph(nodes))
-        labelled = [
-            part.relabelled(
-                y=g.y[nodes],
-                train=g.train[nodes],
-                val=g.val[nodes],
-                test=g.test[nodes],
-                name=g.name,
-            )
-            for part, (g, nodes, _) in zip(parts, self._whole, strict=True)
-        ]
-        super().__init__(labelled, whole.clients, whole.dtype)
-
-    def near(self, reach: int | None, *splits: str) -> Cohort:
-        return self
-
-    def _apart(self, propagated: str, hops: int) -> bool:
-        return self.work_apart(propagated, hops) < np.inf
-
-    def _entries(self, name: str) -> tuple[float, float]:
-        if any(stored(g.x) == np.inf for g, _, _ in self._whole):
-            return np.inf, np.inf
-        apart = sum(op.nnz + stored(x) for op, x in self._around(name))
-        return apart, sum(propagated_entries(g, name, nodes) for g, nodes, _ in self._whole)
-
-    def _propagated_last(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
-        """From the features of the nodes around these ones as well."""
-        own, around = f"{propagated} around", f"x around by {propagated}"
-        if own not in self._packed:
-            operator_K, x_K = zip(*self._around(propagated), strict=True)
-            self._packed[own] = Sparse(block_diagonal(list(operator_K)), self.dtype)
-            self._packed[around] = pack_features(x_K, self.dtype)
-        operator = self._packed[own]
-        assert isinstance(operator, Sparse)
-        sizes = [x.shape[0] for _, x in self._around(propagated)]
-        return operator @ features_times(self._packed[around], weight_K, sizes)
-
-    def _around(self, name: str) -> list[tuple[sparse.csr_array, Features]]:
-        """Each client's rows of an operator, and the features of the nodes that they look at."""
-
-        def cut(graph: Graph, nodes: np.ndarray) -> tuple[sparse.csr_array, Features]:
-            rows = operator_of(graph, name)[nodes]
-            around = np.unique(rows.indices)
-            return rows[:, around], graph.x[around]
-
-        return self._kept(f"{name} and what is around", cut)
-
-    def operators(self, name: str) -> list[sparse.csr_array]:
-        def cut(graph: Graph, nodes: np.ndarray) -> sparse.csr_array:
-            return operator_of(graph, name)[nodes][:, nodes]
-
-        return self._kept(name, cut)
-
-    def inputs(self, propagated: str, hops: int) -> list[Features]:
-        def cut(graph: Graph, nodes: np.ndarray) -> Features:
-            return propagated_rows(graph, propagated, hops, nodes)
-
-        return self._kept(inputs_name(propagated, hops), cut)
-
-    def kept_inputs(self, propagated: str, hops: int, made: Made[T]) -> list[T]:
-        def make(graph: Graph, nodes: np.ndarray) -> T:
-            return made(propagated_rows(graph, propagated, hops, nodes), self.dtype)
-
-        return self._kept(_name_of(made, propagated, hops, self.dtype), make)
-
-    def _kept(self, what: str, make: Callable[[Graph, np.ndarray], T]) -> list[T]:
-        return [
-            g.cached(f"{what} at {at}", partial(make, g, nodes)) for g, nodes, at in self._whole
-        ]
-
-
-def _name_of(made: Made[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
+def name_of(made: Made[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
+    """Under which what is made of propagated features is kept with a graph."""
     return f"{made} of {inputs_name(propagated, hops)} as {dtype}"

@@ -11,9 +11,10 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from atoll.cohort import Cohort, Near
+from atoll.cohort import Cohort
 from atoll.graph import Features, Graph
 from atoll.models.base import FirstLayer, Model
+from atoll.near import Near
 from atoll.ops.optimize import SGD
 from atoll.ops.sparse import Sparse, block_diagonal
 from atoll.tree import Params
