@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +39,9 @@ class Cohort:
     ``clients`` are the parties' numbers in the federation, which key their randomness;
     positions in a cohort mean nothing.
     """
+
+    # A neighbourhood is computed by itself where it is at most this share of a graph.
+    near_below: ClassVar[float] = 0.25
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class Cohort:
         from atoll.near import Near  # a kind of cohort itself
 
         def restrict() -> Cohort:
-            nodes_K = [ball(g, reach, splits) for g in self.graphs]
+            nodes_K = [ball(g, reach, splits, self.near_below) for g in self.graphs]
             few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
             return Near(self, nodes_K) if few else self
 

@@ -5,9 +5,12 @@ from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
+from atoll.models.base import nll
+from atoll.models.gcn import GCN
+from atoll.models.mended import OnMended
 from atoll.ops.mending import hide, impair, mend, mended, nearest_node
 from atoll.rng import CohortRng
-from atoll.tree import Ragged
+from atoll.tree import Ragged, spread
 from small_federations import community_parties, path_graph
 
 
@@ -127,6 +130,23 @@ def test_a_mended_cohort_is_the_cohort_of_mended_graphs(form, operator, hops):
         fast.linear(weight, operator, hops), plain.linear(weight, operator, hops)
     )
     assert torch.equal(fast.y, plain.y)
+
+
+def test_steps_look_only_at_the_generated_nodes_that_matter():
+    parties = [
+        g.relabelled(y=g.y, train=np.arange(g.nodes) < 2, val=g.val, name=g.name)
+        for g in community_parties()
+    ]
+    cohort = Cohort(parties, dtype=torch.float64)
+    mended_cohort = mend(cohort, *neighbours(cohort))
+    model = GCN(hidden=4, dropout=0.0)
+    params = model.init(cohort.features, cohort.classes, np.random.default_rng(1))
+    params_K = spread(params, cohort.k)
+    near = mended_cohort.near(model.reach, "train")
+    assert len(near.batch) < len(mended_cohort.batch)
+    seen = OnMended(model=model, mended=mended_cohort)
+    whole = model.apply(params_K, Cohort(mended_cohort.graphs, dtype=torch.float64))
+    torch.testing.assert_close(seen.nll(params_K, cohort), nll(whole, mended_cohort))
 
 
 def test_a_mended_cohort_is_kept_until_its_neighbours_change():

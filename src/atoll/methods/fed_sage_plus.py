@@ -297,7 +297,8 @@ class FedSagePlus(GlobalModel):
 
     def _own_loss(self, p: Params, output: Output, impaired: Impaired) -> Tensor:
         """The terms that need nobody else ``[K]``."""
-        logits = self.generator.classify(p, impaired, output.generated)
+        train = impaired.cohort.rows("train")
+        logits = self.generator.classify(p, impaired, output.generated, train)
         return (
             self.degree_weight * degree_loss(output, impaired)
             + self.feature_weight * feature_loss(output, impaired)

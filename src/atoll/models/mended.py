@@ -27,3 +27,9 @@ class OnMended(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         return self.model.apply(params_K, self.mended, rng).index_select(0, self.mended.real)
+
+    def nll(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        """On the mended graphs themselves: no generated node is one to train on."""
+        return self.model.nll(params_K, self.mended, rng)

@@ -104,37 +104,40 @@ class NeighbourGenerator:
         h = neighbours + ragged_linear(h, p["encode2.self"], cohort.sizes)
         return cohort.add_bias(h, p["encode2.bias"]).relu()
 
-    def classify(self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated) -> Tensor:
-        """Class scores ``[N, classes]`` of two GraphSAGE layers on the mended graph.
+    def classify(
+        self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, nodes: Tensor
+    ) -> Tensor:
+        """Class scores of ``nodes [M]`` by two GraphSAGE layers on the mended graph.
 
         A generated neighbour has one neighbour, its node, so the mended graph need not be built:
         each mean over neighbours is taken over the real and the generated ones.
         """
-        cohort, owner = impaired.cohort, generated.owner
+        cohort, (owner, rows, sizes) = impaired.cohort, generated
+        count = len(cohort.batch)
+        neighbours = (impaired.degree + torch.bincount(owner, minlength=count)).clamp(min=1)
 
-        def mean(real_mean: Tensor, made: Tensor) -> Tensor:
-            added = segment_sum(torch.ones(len(owner), dtype=made.dtype), owner, len(real_mean))
-            total = impaired.degree[:, None] * real_mean + segment_sum(made, owner, len(real_mean))
-            return total / (impaired.degree + added).clamp(min=1)[:, None]
-
-        def of_made(h: Tensor, name: str) -> Tensor:
-            return ragged_linear(h, p[name], generated.sizes)
+        def mean(real_mean: Tensor, made_sum: Tensor) -> Tensor:
+            return (impaired.degree[:, None] * real_mean + made_sum) / neighbours[:, None]
 
         bias1, client = p["classify1.bias"], cohort.batch
-        rows = generated.rows
         real = mean(
             cohort.linear(p["classify1.neighbour"], propagated="mean"),
-            of_made(rows, "classify1.neighbour"),
+            _summed_products(generated, p["classify1.neighbour"], cohort.sizes),
         )
         real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
+        # The second layer looks at those generated for the nodes in question only.
+        asked = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
+        sizes = tuple(int(part.sum()) for part in torch.split(asked, list(sizes)))
+        owner, rows = owner[asked], rows[asked]
         node = cohort.linear(p["classify1.neighbour"]).index_select(0, owner)
-        made = (node + of_made(rows, "classify1.self") + bias1[client[owner]]).relu()
+        made = node + ragged_linear(rows, p["classify1.self"], sizes) + bias1[client[owner]]
+        made = ragged_linear(made.relu(), p["classify2.neighbour"], sizes)
         second = mean(
             cohort.operator("mean") @ ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
-            of_made(made, "classify2.neighbour"),
+            segment_sum(made, owner, count),
         )
         own = ragged_linear(real, p["classify2.self"], cohort.sizes)
-        return second + own + p["classify2.bias"][client]
+        return (second + own + p["classify2.bias"][client])[nodes]
 
 
 def degree_loss(output: Output, impaired: Impaired) -> Tensor:
@@ -172,10 +175,22 @@ def along(output: Output, impaired: Impaired, chosen: Ragged, gradient: Ragged) 
 
 
 def class_loss(logits: Tensor, cohort: Cohort) -> Tensor:
-    """``L^c``: the mean cross-entropy of the training nodes that are left ``[K]``."""
+    """``L^c``: the mean cross-entropy of the training nodes, from their class scores ``[K]``."""
     train = cohort.rows("train")
-    losses = cross_entropy(logits[train], cohort.y[train], reduction="none")
+    losses = cross_entropy(logits, cohort.y[train], reduction="none")
     return segment_mean(losses, cohort.batch[train], cohort.k)
+
+
+def _summed_products(generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]) -> Tensor:
+    """The sum over a node's generated neighbours of their rows times weights ``[N, h]``.
+
+    Sums are multiplied rather than rows where there are fewer of them.
+    """
+    owner, rows, sizes = generated
+    count = sum(nodes_K)
+    if count < len(rows):
+        return ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
+    return segment_sum(ragged_linear(rows, weight_K, sizes), owner, count)
 
 
 def _dense(h: Tensor, p: Mapping[str, Tensor], layer: str, sizes: tuple[int, ...]) -> Tensor:

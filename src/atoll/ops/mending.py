@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -151,6 +151,9 @@ class MendedCohort(Cohort):
     Generated rows are dense: they are multiplied apart from sparse features.
     """
 
+    # Generated nodes are often the most, and no step looks at those next to nodes of no split.
+    near_below: ClassVar[float] = 0.5
+
     def __init__(self, cohort: Cohort, counts: Ragged, rows: Ragged) -> None:
         parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)
         graphs = [mended(g, c.numpy(), r.numpy()) for g, c, r in parts]
@@ -163,10 +166,6 @@ class MendedCohort(Cohort):
         blocks = [block for pair in zip(real, made, strict=True) for block in pair]
         self._order = torch.cat(blocks)
         self.real = (self._order < sum(cohort.sizes)).nonzero().flatten()
-
-    def near(self, reach: int | None, *splits: str) -> Cohort:
-        """Everything: a part would lose generated rows."""
-        return self
 
     def is_made_of(self, counts: Ragged, rows: Ragged) -> bool:
         """Whether it is what these neighbours make of its graphs."""

@@ -16,8 +16,6 @@ from atoll.ops.sparse import gcn_operator, mean_operator
 
 # Nodes by which the entries of P X are guessed.
 _SAMPLE = 256
-# A neighbourhood is computed by itself where it is at most this share of a graph.
-_NEAR_BELOW = 0.25
 
 
 def operator_of(graph: Graph, name: str) -> sparse.csr_array:
@@ -67,8 +65,8 @@ def named(nodes: np.ndarray) -> str:
     return blake2b(nodes.tobytes(), digest_size=16).hexdigest()
 
 
-def ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
-    """The nodes within ``reach`` hops of some splits' nodes; all of them unless those are few."""
+def ball(graph: Graph, reach: int, splits: Sequence[str], below: float) -> np.ndarray:
+    """The nodes within ``reach`` hops of some splits' nodes; all, if these are a larger share."""
     inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
     if not inside.any():
         inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
@@ -76,11 +74,11 @@ def ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
     def grow() -> np.ndarray:
         ball = inside
         for _ in range(reach):
-            if ball.sum() > _NEAR_BELOW * graph.nodes:
+            if ball.sum() > below * graph.nodes:
                 break
             ball = ball.copy()
             ball[graph.adjacency[np.flatnonzero(ball)].indices] = True
-        few = ball.sum() <= _NEAR_BELOW * graph.nodes
+        few = ball.sum() <= below * graph.nodes
         return np.flatnonzero(ball) if few else np.arange(graph.nodes)
 
-    return graph.cached(f"{reach} hops of {named(np.flatnonzero(inside))}", grow)
+    return graph.cached(f"{reach} hops of {named(np.flatnonzero(inside))} below {below}", grow)
