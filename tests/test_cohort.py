@@ -50,11 +50,20 @@ def test_near_is_the_neighbourhood():
 
 
 def test_near_is_everything_where_much_is_needed_or_the_reach_unknown():
-    few, many = ring(40, (3,)), ring(12, (1, 5))
+    few, many = ring(40, (3,)), ring(12, (1, 5, 8, 10))
     cohort = Cohort([many, many])
     assert cohort.near(1, "train") is cohort
     assert Cohort([few]).near(None, "train").sizes == (40,)
     assert Cohort([few, many]).near(1, "train").sizes == (3, 12)
+
+
+def test_near_is_a_larger_share_where_features_are_dense():
+    half = ring(12, (1, 5))
+    words = replace(half, x=sparse.csr_array(np.eye(12, dtype=np.float32)))
+    assert Cohort([half]).near(1, "train").sizes == (6,)
+    assert Cohort([words]).near(1, "train").sizes == (12,)
+    packed = replace(half, x=sparse.csr_array(half.x))
+    assert Cohort([packed]).near(1, "train").sizes == (6,)
 
 
 def test_near_without_nodes_keeps_one():
@@ -156,6 +165,20 @@ def test_clients_of_one_graph_keep_its_features_once(model, dense):
     )
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_clients_of_one_graph_may_have_the_same_few_nodes_to_train_on():
+    graph, model = ring(40, (3,)), MODELS[0]
+    parties = [
+        graph.relabelled(y=graph.y, train=graph.train, val=graph.val, name=str(k)) for k in range(3)
+    ]
+    shared = Cohort(parties, dtype=torch.float64)
+    assert shared.near(1, "train").one_graph
+    p = params(model, shared)
+    alone = [
+        model.nll({n: leaf[k : k + 1] for n, leaf in p.items()}, shared.take([k])) for k in range(3)
+    ]
+    torch.testing.assert_close(model.nll(p, shared), torch.cat(alone))
 
 
 def test_one_model_on_one_graph_is_one_pass():

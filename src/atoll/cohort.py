@@ -40,8 +40,10 @@ class Cohort:
     positions in a cohort mean nothing.
     """
 
-    # A neighbourhood is computed by itself where it is at most this share of a graph.
+    # A neighbourhood is computed by itself where it is at most this share of a graph; with dense
+    # features, whose products take most of a step, also a larger one.
     near_below: ClassVar[float] = 0.25
+    dense_near_below: ClassVar[float] = 0.85
 
     def __init__(
         self,
@@ -107,11 +109,16 @@ class Cohort:
         from atoll.near import Near  # a kind of cohort itself
 
         def restrict() -> Cohort:
-            nodes_K = [ball(g, reach, splits, self.near_below) for g in self.graphs]
+            nodes_K = [ball(g, reach, splits, self._near_below(g)) for g in self.graphs]
             few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
             return Near(self, nodes_K) if few else self
 
         return self.cached(f"{reach} hops of {splits}", restrict)
+
+    def _near_below(self, graph: Graph) -> float:
+        """The same for a client whomever it is packed with, as is what follows from it."""
+        dense = stored(graph.x) > DENSE_ABOVE * graph.nodes * graph.features
+        return self.dense_near_below if dense else self.near_below
 
     @cached_property
     def batch(self) -> Tensor:

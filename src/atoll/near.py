@@ -87,7 +87,8 @@ class Near(Cohort):
         def cut(graph: Graph, nodes: np.ndarray) -> Features:
             return propagated_rows(graph, propagated, hops, nodes)
 
-        return self._kept(inputs_name(propagated, hops), cut)
+        inputs = self._kept(inputs_name(propagated, hops), cut)
+        return inputs[:1] if self.one_graph else inputs
 
     def kept_inputs(self, propagated: str, hops: int, made: Made[T]) -> list[T]:
         def make(graph: Graph, nodes: np.ndarray) -> T:

@@ -51,9 +51,11 @@ def propagated_features(graph: Graph, operator: str, hops: int) -> Features:
 
 
 def propagated_rows(graph: Graph, operator: str, hops: int, nodes: np.ndarray) -> Features:
-    """The propagated features of some nodes, without those of the others."""
+    """The propagated features of some nodes, without those of the others if these are many."""
     if not operator:
         return graph.x[nodes]
+    if 2 * len(nodes) > graph.nodes:
+        return propagated_features(graph, operator, hops)[nodes]
     rows = operator_of(graph, operator)[nodes]
     for _ in range(hops - 1):
         rows = rows @ operator_of(graph, operator)
