@@ -74,6 +74,19 @@ def test_settings_of_table_row_and_method_are_laid_over_each_other(made_up):
     assert cells["other", "local"].tolerance == 100.0
 
 
+def test_a_row_may_set_one_column_apart(made_up, tmp_path):
+    made_up()
+    path = tmp_path / "recipes/nobody/table-1.toml"
+    text = path.read_text()
+    own = "methods = { fed-avg = { method = { fraction = 0.25 } } }\n"
+    path.write_text(text.replace("[rows.small]\n", "[rows.small]\n" + own))
+    cells = {(t.row, t.column): t for t in load_recipe("nobody/table-1").targets}
+    assert cells["small", "fed-avg"].experiment(0).method.fraction == 0.25
+    path.write_text(text.replace("[rows.small]\n", "[rows.small]\n" + own.replace("avg", "awg")))
+    with pytest.raises(AtollError, match="fed-awg"):
+        load_recipe("nobody/table-1")
+
+
 def test_intervals_are_shown_where_a_recipe_asks_for_them(made_up, tmp_path):
     made_up()
     path = tmp_path / "recipes/nobody/table-1.toml"
@@ -299,12 +312,12 @@ def test_figures_are_drawn_the_same_each_time(made_up, tmp_path, kind):
     assert [len(c) for c in curves] == ([3, 3] if kind == "curves" else [])
 
 
-@needs_data
 def test_curves_of_runs_that_finish_early_stay_where_they_were():
     mean = reproduction._mean_curve([np.array([10.0, 20.0]), np.array([30.0, 40.0, 50.0])])
     assert mean.tolist() == [20.0, 30.0, 35.0]
 
 
+@needs_data
 def test_jobs_run_cells_at_the_same_time_to_the_same_numbers(tmp_path):
     def table(jobs):
         out = tmp_path / str(jobs)

@@ -154,9 +154,15 @@ def _target(
             raise unknown(f"column in {where}:", column, methods)
         of_column = dict(methods[column])
         figure = of_column.pop("figure", "")
+        of_row = entry.get("methods", {})
+        for name in of_row:
+            if name not in methods:
+                raise unknown(f"column among the methods of {where}:", name, methods)
         # A column is called after its method, unless it or its row names another.
         named = "name" in of_column.get("method", {}) or "name" in own.get("method", {})
-        own = merged(own, {} if named else {"method": {"name": column}}, of_column)
+        own = merged(
+            own, {} if named else {"method": {"name": column}}, of_column, of_row.get(column, {})
+        )
     published = entry.get("paper", {}).get(column)
     paper, std = published if isinstance(published, list) else (published, 0.0)
     tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
