@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -39,11 +39,6 @@ class Cohort:
     ``clients`` are the parties' numbers in the federation, which key their randomness;
     positions in a cohort mean nothing.
     """
-
-    # A neighbourhood is computed by itself where it is at most this share of a graph; with dense
-    # features, whose products take most of a step, also a larger one.
-    near_below: ClassVar[float] = 0.25
-    dense_near_below: ClassVar[float] = 0.85
 
     def __init__(
         self,
@@ -109,16 +104,11 @@ class Cohort:
         from atoll.near import Near  # a kind of cohort itself
 
         def restrict() -> Cohort:
-            nodes_K = [ball(g, reach, splits, self._near_below(g)) for g in self.graphs]
+            nodes_K = [ball(g, reach, splits) for g in self.graphs]
             few = any(len(nodes) < g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True))
             return Near(self, nodes_K) if few else self
 
         return self.cached(f"{reach} hops of {splits}", restrict)
-
-    def _near_below(self, graph: Graph) -> float:
-        """The same for a client whomever it is packed with, as is what follows from it."""
-        dense = stored(graph.x) > DENSE_ABOVE * graph.nodes * graph.features
-        return self.dense_near_below if dense else self.near_below
 
     @cached_property
     def batch(self) -> Tensor:

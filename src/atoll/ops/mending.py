@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -150,9 +150,6 @@ class MendedCohort(Cohort):
 
     Generated rows are dense: they are multiplied apart from sparse features.
     """
-
-    # Generated nodes are often the most, and no step looks at those next to nodes of no split.
-    near_below: ClassVar[float] = 0.5
 
     def __init__(self, cohort: Cohort, counts: Ragged, rows: Ragged) -> None:
         parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)

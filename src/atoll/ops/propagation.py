@@ -12,10 +12,14 @@ import numpy as np
 from scipy import sparse
 
 from atoll.graph import Features, Graph, node_mask
+from atoll.ops.features import DENSE_ABOVE
 from atoll.ops.sparse import gcn_operator, mean_operator
 
 # Nodes by which the entries of P X are guessed.
 _SAMPLE = 256
+# A neighbourhood is computed by itself where it is at most this share of a graph; with dense
+# features, whose products take most of a step, also a larger one.
+_NEAR_BELOW, _DENSE_NEAR_BELOW = 0.25, 0.85
 
 
 def operator_of(graph: Graph, name: str) -> sparse.csr_array:
@@ -67,8 +71,10 @@ def named(nodes: np.ndarray) -> str:
     return blake2b(nodes.tobytes(), digest_size=16).hexdigest()
 
 
-def ball(graph: Graph, reach: int, splits: Sequence[str], below: float) -> np.ndarray:
-    """The nodes within ``reach`` hops of some splits' nodes; all, if these are a larger share."""
+def ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
+    """The nodes within ``reach`` hops of some splits' nodes; all of them unless those are few."""
+    dense = stored(graph.x) > DENSE_ABOVE * graph.nodes * graph.features
+    below = _DENSE_NEAR_BELOW if dense else _NEAR_BELOW
     inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
     if not inside.any():
         inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
@@ -83,4 +89,4 @@ def ball(graph: Graph, reach: int, splits: Sequence[str], below: float) -> np.nd
         few = ball.sum() <= below * graph.nodes
         return np.flatnonzero(ball) if few else np.arange(graph.nodes)
 
-    return graph.cached(f"{reach} hops of {named(np.flatnonzero(inside))} below {below}", grow)
+    return graph.cached(f"{reach} hops of {named(np.flatnonzero(inside))}", grow)
