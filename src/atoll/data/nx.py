@@ -36,15 +36,7 @@ def from_networkx(
     A node without the label is unlabelled. An attribute may be a vector (a list or an array of
     numbers). A node's id is its name as text.
     """
-    ids = [str(node) for node in graph]
-    if not ids:
-        raise AtollError("the NetworkX graph has no nodes; add some.")
-    if len(set(ids)) != len(ids):
-        twice = next(name for place, name in enumerate(ids) if name in ids[:place])
-        raise AtollError(
-            f"two nodes of the NetworkX graph are called '{twice}' when written as text; rename "
-            f"one."
-        )
+    ids = _names(graph)
     attributes = list(dict.fromkeys(key for _, values in graph.nodes(data=True) for key in values))
     key = _free_name("node", {str(attribute) for attribute in attributes})
     nodes = polars.DataFrame(
@@ -77,6 +69,20 @@ def from_networkx(
             owner,
         )
     )
+
+
+def _names(graph: networkx.Graph) -> list[str]:
+    """The nodes as text, each of which must be another."""
+    ids = [str(node) for node in graph]
+    if not ids:
+        raise AtollError("the NetworkX graph has no nodes; add some.")
+    if len(set(ids)) != len(ids):
+        twice = next(name for place, name in enumerate(ids) if name in ids[:place])
+        raise AtollError(
+            f"two nodes of the NetworkX graph are called '{twice}' when written as text; rename "
+            f"one."
+        )
+    return ids
 
 
 def _attribute(graph: networkx.Graph, key: str) -> polars.Series:
