@@ -3,12 +3,14 @@ import pytest
 import torch
 
 from atoll.cohort import Cohort
+from atoll.graph import node_mask
 from atoll.models.appnp import APPNP
 from atoll.models.gat import GAT
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.models.sage import SAGE
-from atoll.ops.guests import WithGuests, first_products, layout
+from atoll.models.sgc import SGC
+from atoll.ops.guests import WithGuests, expanded, first_products, layout
 from atoll.ops.links import sample_negatives
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
@@ -86,6 +88,38 @@ def test_a_model_that_never_propagates_ignores_them():
     torch.testing.assert_close(
         MLP(hidden=4).apply(params, cohort)[:12], MLP(hidden=4).apply(params, home)
     )
+
+
+@pytest.mark.parametrize("model", [GCN(hidden=4, dropout=0.0), SGC()])
+def test_training_looks_only_at_guests_of_training_nodes(model):
+    """Node 0 trains; of the guests at 0, 1 and 3 only the first can reach its class scores."""
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    graph = path_graph(x, [0, 1, 0, 1, 0])
+    one_trains = node_mask(np.array([0]), 5)
+    home = Cohort(
+        [graph.relabelled(y=graph.y, train=one_trains, val=~one_trains, name="path")],
+        dtype=torch.float64,
+    )
+    params = stacked(model, home)
+    cohort, _ = guests_for(model, home, [[1, 0, 3]])
+    near = cohort.near(model.reach, "train")
+    assert sum(near.sizes) < sum(cohort.sizes)
+    assert sum(near.sizes) - near.graphs[0].nodes == (1 if model.reach else 0)
+    assert near.rows("train").tolist() == [0]
+    everything = model.apply(params, cohort)[cohort.rows("train")]
+    torch.testing.assert_close(model.apply(params, near)[near.rows("train")], everything)
+
+
+def test_guests_are_remembered_until_they_change():
+    home = Cohort(community_parties((12, 10)), dtype=torch.float64)
+    first, values = guests_for(GCN(hidden=4), home, [[0], [1, 2]])
+    asked = first.hosts, first.embedding, first.columns
+    cohort = expanded(home, *asked)
+    copies = (Ragged(leaf.values.clone(), leaf.sizes) for leaf in asked[:2])
+    assert expanded(home, *copies, first.columns) is cohort
+    assert expanded(home, first.hosts, Ragged(values + 1, (1, 2)), first.columns) is not cohort
+    nobody = Ragged(first.hosts.values[:0], (0, 0))
+    assert expanded(home, nobody, Ragged(values[:0], (0, 0)), first.columns) is home
 
 
 def test_a_task_on_links_sees_own_links_only():

@@ -12,7 +12,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, Method, methods, pick
-from atoll.ops.guests import Layout, WithGuests, first_products, layout
+from atoll.ops.guests import Layout, expanded, first_products, layout
 from atoll.rng import CohortRng
 from atoll.tree import Leaf, Params, Ragged, Tree, prefixed, spread, under
 
@@ -182,16 +182,13 @@ class FedGNN(GlobalModel):
         host, embedding = guests["guest/host"], guests["guest/embedding"]
         assert isinstance(host, Ragged)
         assert isinstance(embedding, Ragged)
-        if not len(host.values):
-            return cohort
         if self.match == "anchors":
             rows = [
                 torch.from_numpy(graph.anchors)[block]
                 for graph, block in zip(cohort.graphs, host.blocks(), strict=True)
             ]
             host = Ragged(torch.cat(rows), host.sizes)
-        columns = self._layout(cohort.features, cohort.classes)
-        return WithGuests(cohort, host, embedding, columns)
+        return expanded(cohort, host, embedding, self._layout(cohort.features, cohort.classes))
 
     def _layout(self, features: int, classes: int) -> Layout:
         found = layout(self.model, features, classes)

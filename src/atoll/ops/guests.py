@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.graph import Graph, make_graph
 from atoll.models.base import Model
+from atoll.ops.propagation import ball
 from atoll.ops.sparse import Sparse, gcn_operator, mean_operator
 from atoll.tree import Params, Ragged
 
@@ -72,7 +74,7 @@ class WithGuests(Cohort):
     def __init__(self, home: Cohort, hosts: Ragged, embedding: Ragged, columns: Layout) -> None:
         super().__init__(home.graphs, home.clients, home.dtype)
         self.home = home
-        self.hosts = hosts
+        self.hosts, self.embedding, self.columns = hosts, embedding, columns
         self.sizes = tuple(n + g for n, g in zip(home.sizes, hosts.sizes, strict=True))
         parts = torch.split(embedding.values, list(columns.values()), dim=1)
         self._guests = dict(zip(columns, parts, strict=True))
@@ -81,9 +83,21 @@ class WithGuests(Cohort):
         guests = torch.split(torch.arange(len(hosts.values)) + sum(home.sizes), list(hosts.sizes))
         self._order = torch.cat([rows for k in zip(own, guests, strict=True) for rows in k])
 
+    def has(self, hosts: Ragged, embedding: Ragged, columns: Layout) -> bool:
+        """Whether its guests are these, entry by entry."""
+        pairs = (self.hosts, hosts), (self.embedding, embedding)
+        return self.columns == columns and all(
+            own.sizes == other.sizes and torch.equal(own.values, other.values)
+            for own, other in pairs
+        )
+
     def near(self, reach: int | None, *splits: str) -> Cohort:
-        """Everything: a part would lose guests."""
-        return self
+        """Own nodes as home has them, and the guests that are no further away."""
+        if reach is None:
+            return self
+        if reach == 0:
+            return self.home.near(0, *splits)
+        return self.cached(f"{reach} hops of {splits}", lambda: _NearGuests(self, reach, splits))
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
         own = self.home.linear(weight_K, propagated, hops)
@@ -103,15 +117,22 @@ class WithGuests(Cohort):
 
     def operator(self, name: str) -> Sparse:
         if name not in self._packed:
+            symmetric = name == "gcn" and all(g.undirected for g in self.graphs)
+            self._packed[name] = Sparse(self._matrix(name), self.dtype, symmetric)
+        return super().operator(name)
+
+    def _matrix(self, name: str) -> sparse.csr_array:
+        """What :meth:`operator` keeps, for all clients at once."""
+
+        def build() -> sparse.csr_array:
             source, target = self.edges.numpy()
             ones, n = np.ones(len(source)), sum(self.sizes)
             adjacency = sparse.csr_array((ones, (target, source)), shape=(n, n))
             adjacency.sum_duplicates()
             adjacency.data[:] = 1.0
-            build = {"gcn": gcn_operator, "mean": mean_operator}[name]
-            symmetric = name == "gcn" and all(g.undirected for g in self.graphs)
-            self._packed[name] = Sparse(build(adjacency), self.dtype, symmetric)
-        return super().operator(name)
+            return {"gcn": gcn_operator, "mean": mean_operator}[name](adjacency)
+
+        return self.cached(f"{name} as a matrix", build)
 
     def _nodes(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
         """Guests have no label (-1) and are in no split."""
@@ -121,6 +142,56 @@ class WithGuests(Cohort):
             nothing = False if own.dtype == bool else -1
             parts += [own, np.full(guests, nothing, dtype=own.dtype)]
         return torch.from_numpy(np.concatenate(parts))
+
+
+class _NearGuests(WithGuests):
+    """The guests and own nodes within some hops of splits, with the operators of the whole."""
+
+    def __init__(self, whole: WithGuests, reach: int, splits: tuple[str, ...]) -> None:
+        own_K = [ball(g, reach, splits) for g in whole.graphs]
+        # A guest is one hop further away than its host.
+        near_K = [ball(g, reach - 1, splits) for g in whole.graphs]
+        hosts_K = [hosts.numpy() for hosts in whole.hosts.blocks()]
+        kept_K = [np.isin(*pair) for pair in zip(hosts_K, near_K, strict=True)]
+        hosts = [
+            np.searchsorted(own, host[kept])
+            for own, host, kept in zip(own_K, hosts_K, kept_K, strict=True)
+        ]
+        sizes = tuple(map(len, hosts))
+        super().__init__(
+            whole.home.near(reach, *splits),
+            Ragged(torch.from_numpy(np.concatenate(hosts)), sizes),
+            Ragged(whole.embedding.values[torch.from_numpy(np.concatenate(kept_K))], sizes),
+            whole.columns,
+        )
+        self._whole = whole
+        self._rows_of_whole = whole._rows_of(
+            [
+                np.concatenate([own, graph.nodes + np.flatnonzero(kept)])
+                for graph, own, kept in zip(whole.graphs, own_K, kept_K, strict=True)
+            ]
+        ).numpy()
+
+    def _matrix(self, name: str) -> sparse.csr_array:
+        rows = self._rows_of_whole
+        return self._whole._matrix(name)[rows][:, rows]
+
+
+@dataclass
+class _Last:
+    """How a cohort was last expanded."""
+
+    cohort: WithGuests | None = None
+
+
+def expanded(home: Cohort, hosts: Ragged, embedding: Ragged, columns: Layout) -> Cohort:
+    """The cohort with its guests; the last ones are kept, since they stay for some rounds."""
+    if not len(hosts.values):
+        return home
+    last = home.cached("with guests", _Last)
+    if last.cohort is None or not last.cohort.has(hosts, embedding, columns):
+        last.cohort = WithGuests(home, hosts, embedding, columns)
+    return last.cohort
 
 
 def product_name(propagated: str, hops: int) -> str:
