@@ -28,8 +28,11 @@ def dropout(h: Tensor, p: float, rng: CohortRng | None, sizes: Sequence[int]) ->
         draw(stream.bit_generator, size * width, bits) >= threshold
         for stream, size in zip(rng.streams, sizes, strict=True)
     ]
-    mask = torch.from_numpy(np.concatenate(kept)).view(h.shape).to(h.dtype)
-    return h * mask.mul_(levels / (levels - threshold))
+    scale = levels / (levels - threshold)
+    # By numpy, whose conversion of truth values takes a third of the time of torch's.
+    dtype = np.float32 if h.dtype == torch.float32 else np.float64
+    mask = np.multiply(np.concatenate(kept), scale, dtype=dtype)
+    return h * torch.from_numpy(mask).view(h.shape)
 
 
 def draw(source: np.random.BitGenerator, n: int, bits: type[np.unsignedinteger]) -> np.ndarray:
