@@ -13,7 +13,8 @@ from atoll.errors import AtollError
 from atoll.experiment import recipe as recipes
 from atoll.experiment import reproduce as reproduction
 from atoll.experiment.recipe import load_recipe, recipe_folder
-from atoll.report.reproduction import _grid, paired
+from atoll.report.comparison import paired
+from atoll.report.reproduction import _grid
 from small_federations import needs_data
 
 RECIPE = """

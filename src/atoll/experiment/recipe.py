@@ -23,7 +23,7 @@ class Header:
     where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
     run in every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
     ``compare`` names pairs of columns, as ``"A > B"``, whose difference is tested in every row that
-    has both.
+    has both. ``favourite`` is the column of the paper's own method, whose standing is told.
     """
 
     title: str
@@ -38,6 +38,7 @@ class Header:
     columns: tuple[str, ...] = ()
     interval: bool = False
     compare: tuple[str, ...] = ()
+    favourite: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +129,10 @@ def load_recipe(name: str) -> Recipe:
         for row, entry in rows.items()
         for column in _columns(entry, header)
     ]
+    if header.favourite:
+        known = {target.column for target in targets}
+        if header.favourite not in known:
+            raise unknown(f"favourite of {name}:", header.favourite, known)
     drawn = None if plot is None else build(Plot, f"{name} plot", plot)
     return Recipe(name, header, tuple(targets), drawn)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.table import Table
+
+from atoll.report.comparison import paired, standing
+from atoll.report.numbers import short, signed
 
 if TYPE_CHECKING:
     from atoll.experiment.recipe import Recipe
@@ -23,12 +25,12 @@ def _columns(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _figures(recipe: Recipe, cell: Cell) -> tuple[str, ...]:
-    interval = (f"± {_short(cell.interval)}",) if recipe.header.interval else ()
+    interval = (f"± {short(cell.interval)}",) if recipe.header.interval else ()
     return (
         cell.row,
         cell.column,
         _published(cell),
-        f"{_short(cell.ours)} ± {_short(cell.std)}",
+        f"{short(cell.ours)} ± {short(cell.std)}",
         *interval,
         *_compared(cell),
         str(len(cell.values)),
@@ -44,28 +46,16 @@ def _means(recipe: Recipe) -> str:
 def _published(cell: Cell) -> str:
     if cell.paper is None:
         return "-"
-    spread = f" ± {_short(cell.paper_std)}" if cell.paper_std else ""
-    return _short(cell.paper) + spread
+    spread = f" ± {short(cell.paper_std)}" if cell.paper_std else ""
+    return short(cell.paper) + spread
 
 
 def _compared(cell: Cell) -> tuple[str, str]:
     """The difference and what is allowed; nothing where nothing was published."""
     if cell.difference is None:
         return "-", "-"
-    sign = "+" if cell.difference >= 0 else "-"
-    allowed = _short(cell.tolerance) + (" (outside)" if cell.outside else "")
-    return sign + _short(abs(cell.difference)), allowed
-
-
-def _short(value: float) -> str:
-    """Three decimals for shares, two for percents, none for thousands."""
-    return (
-        f"{value:.3f}"
-        if abs(value) < 1
-        else f"{value:.2f}"
-        if abs(value) < 1000
-        else f"{value:.0f}"
-    )
+    allowed = short(cell.tolerance) + (" (outside)" if cell.outside else "")
+    return signed(cell.difference), allowed
 
 
 def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
@@ -137,31 +127,6 @@ def _grid(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def paired(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
-    """The pairs of columns a recipe compares, tested over the seeds they share, as a section.
-
-    A seed fixes the cut, the split and the initial model, so that two columns' values of a seed
-    belong together: a two-sided t-test of their differences.
-    """
-    done = {(cell.row, cell.column): cell for cell in cells}
-    lines = []
-    for row in dict.fromkeys(cell.row for cell in cells):
-        for text in recipe.header.compare:
-            one, other = (done.get((row, name.strip())) for name in text.split(">"))
-            if one is not None and other is not None:
-                lines.append(f"| {row} | {text} | " + " | ".join(_difference(one, other)) + " |")
-    if not lines:
-        return []
-    return [
-        "Paired differences over seeds, and p of a two-sided paired t-test:",
-        "",
-        "| row | columns | difference | seeds | p |",
-        "|---|---|---|---|---|",
-        *lines,
-        "",
-    ]
-
-
 def _warning(cells: Sequence[Cell], earlier: Sequence[Cell]) -> list[str]:
     if not earlier:
         return []
@@ -174,21 +139,8 @@ def _warning(cells: Sequence[Cell], earlier: Sequence[Cell]) -> list[str]:
 
 
 def _glance(cell: Cell) -> str:
-    published = "" if cell.paper is None else f" ({_short(cell.paper)})"
-    return f"{_short(cell.ours)} ± {_short(cell.std)}{published}"
-
-
-def _difference(one: Cell, other: Cell) -> tuple[str, str, str]:
-    from scipy.stats import ttest_rel  # slow to import, and seldom needed
-
-    count = min(len(one.values), len(other.values))
-    first, second = np.array(one.values[:count]), np.array(other.values[:count])
-    gaps = first - second
-    sign = "+" if gaps.mean() >= 0 else "-"
-    spread = gaps.std(ddof=1) if count > 1 else 0.0
-    known = count > 1 and spread > 0
-    p = f"{ttest_rel(first, second).pvalue:.2g}" if known else "-"
-    return f"{sign}{_short(abs(gaps.mean()))} ± {_short(spread)}", str(count), p
+    published = "" if cell.paper is None else f" ({short(cell.paper)})"
+    return f"{short(cell.ours)} ± {short(cell.std)}{published}"
 
 
 def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()) -> str:
@@ -205,6 +157,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()
         "",
         *_grid(cells),
         *_warning(cells, earlier),
+        *standing(recipe, cells),
         "Each cell:",
         "",
         "| " + " | ".join(columns) + " |",

@@ -1,0 +1,99 @@
+"""A table's columns against each other, over the seeds that they share.
+
+A seed fixes the cut, the split and the initial model, so that two columns' values of a seed belong
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from atoll.report.numbers import short, signed
+
+if TYPE_CHECKING:
+    from atoll.experiment.recipe import Recipe
+    from atoll.experiment.reproduce import Cell
+
+# How far below the paper's its own method may score and still count as reproduced.
+_CLOSE = 1.0
+
+
+def standing(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
+    """How the paper's own method does, in ours and against the others, as a section."""
+    own = recipe.header.favourite
+    if not own:
+        return []
+    others = [cell for cell in cells if cell.column != own]
+    lines, first = [], 0
+    for mine in (cell for cell in cells if cell.column == own):
+        rivals = [cell for cell in others if cell.row == mine.row]
+        if not rivals or len(rivals) + 1 < len(recipe.chosen([mine.row], [])):
+            continue  # a row that was run in part has no first
+        best = max(rivals, key=lambda cell: cell.ours)
+        first += mine.ours >= best.ours
+        gap, _, _ = _gap(mine, best)
+        lines.append(f"| {mine.row} | {_mean(mine)} | {best.column} {_mean(best)} | {gap} |")
+    return [
+        f"`{own}` is first in {first} of the {len(lines)} rows that were run whole. Expected at "
+        "the paper's, above, or little below:",
+        "",
+        _reached(own, [cell for cell in cells if cell.column == own], _CLOSE),
+        _reached("the others", others, recipe.header.tolerance),
+        "",
+        f"| row | {own} | best of the others | paired difference |",
+        "|---|---|---|---|",
+        *lines,
+        "",
+    ]
+
+
+def _reached(who: str, cells: Sequence[Cell], below: float) -> str:
+    """How many cells are at most so far below the paper's, and which are further."""
+    gaps = [(cell, cell.difference) for cell in cells if cell.difference is not None]
+    low = [cell for cell, gap in gaps if gap < -below]
+    which = "; ".join(f"{c.row} {c.column} {_mean(c)} ({short(c.paper or 0.0)})" for c in low)
+    count = f"- {who}, at most {short(below)} below: {len(gaps) - len(low)} of {len(gaps)} cells"
+    return count + (f"; not {which}." if which else ".")
+
+
+def _mean(cell: Cell) -> str:
+    return f"{short(cell.ours)} ± {short(cell.std)}"
+
+
+def paired(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
+    """The pairs of columns a recipe compares, tested over the seeds they share, as a section.
+
+    That is a two-sided t-test of their differences.
+    """
+    done = {(cell.row, cell.column): cell for cell in cells}
+    lines = []
+    for row in dict.fromkeys(cell.row for cell in cells):
+        for text in recipe.header.compare:
+            one, other = (done.get((row, name.strip())) for name in text.split(">"))
+            if one is not None and other is not None:
+                lines.append(f"| {row} | {text} | " + " | ".join(_gap(one, other)) + " |")
+    if not lines:
+        return []
+    return [
+        "Paired differences over seeds, and p of a two-sided paired t-test:",
+        "",
+        "| row | columns | difference | seeds | p |",
+        "|---|---|---|---|---|",
+        *lines,
+        "",
+    ]
+
+
+def _gap(one: Cell, other: Cell) -> tuple[str, str, str]:
+    from scipy.stats import ttest_rel  # slow to import, and seldom needed
+
+    count = min(len(one.values), len(other.values))
+    first, second = np.array(one.values[:count]), np.array(other.values[:count])
+    gaps = first - second
+    spread = gaps.std(ddof=1) if count > 1 else 0.0
+    known = count > 1 and spread > 0
+    p = f"{ttest_rel(first, second).pvalue:.2g}" if known else "-"
+    return f"{signed(gaps.mean())} ± {short(spread)}", str(count), p
