@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from atoll.asked import Asked
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.ops.ragged import segment_sum
@@ -94,8 +95,13 @@ class Model(ABC):
 
 def nll(logits: Tensor, cohort: Cohort) -> Tensor:
     """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
-    rows, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
-    losses = cross_entropy(logits[rows], y, reduction="none")
+    return nll_of_training(logits[cohort.rows("train")], cohort)
+
+
+def nll_of_training(logits: Tensor, cohort: Cohort) -> Tensor:
+    """The same from the scores of training nodes alone, ``[R, classes] -> [K]``."""
+    _, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
+    losses = cross_entropy(logits, y, reduction="none")
     return segment_sum(losses, client, cohort.k) / count
 
 
@@ -139,9 +145,9 @@ def without_biases(params: Params) -> Params:
     return {name: p for name, p in params.items() if not name.endswith(".bias")}
 
 
-def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, cohort: Cohort) -> Tensor:
+def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Asked) -> Tensor:
     """``h`` with the bias of that name, if the model has it; reuses the memory of ``h``."""
-    return cohort.add_bias(h, params_K[name]) if name in params_K else h
+    return at.add_bias(h, params_K[name]) if name in params_K else h
 
 
 def check_hidden(model: str, hidden: int, dropout: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.asked import Asked
 from atoll.cohort import Cohort
 from atoll.models.base import (
     FirstLayer,
@@ -18,6 +19,7 @@ from atoll.models.base import (
     glorot,
     models,
     nll_errors,
+    nll_of_training,
     without_biases,
 )
 from atoll.ops.dropout import dropout
@@ -72,22 +74,44 @@ class GCN(Model):
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
-        h = self._convolve(params_K, cohort, rng)
-        if self.head == "graph":
-            return h
-        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
-        h = ragged_linear(h, params_K["classifier.weight"], cohort.sizes)
-        return add_bias(h, params_K, "classifier.bias", cohort)
+        return self._scores(params_K, cohort, cohort, rng)
 
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """The second convolution's output, before the activation ``[N, hidden or classes]``."""
-        return self._convolve(params_K, cohort, None)
+        return self._convolve(params_K, cohort, cohort, None)
 
-    def _convolve(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+    def nll(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        """What follows the first layer is computed at training nodes alone."""
+        if isinstance(cohort, Span):
+            return super().nll(params_K, cohort, rng)
+        near = cohort.near(self.reach, "train")
+        asked = near.cached("asked in training", lambda: Asked(near, "train", "gcn"))
+        return nll_of_training(self._scores(params_K, near, asked, rng), near)
+
+    def _scores(
+        self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Asked, rng: CohortRng | None
+    ) -> Tensor:
+        h = self._convolve(p, cohort, at, rng)
+        if self.head == "graph":
+            return h
+        rows = at.rows if isinstance(at, Asked) else None
+        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes, rows)
+        h = ragged_linear(h, p["classifier.weight"], at.sizes)
+        return add_bias(h, p, "classifier.bias", at)
+
+    def _convolve(
+        self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Asked, rng: CohortRng | None
+    ) -> Tensor:
         h = add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p, "conv1.bias", cohort)
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
-        h = cohort.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
-        return add_bias(h, p, "conv2.bias", cohort)
+        if self.head == "linear":
+            # As wide after as before, so what leaves nodes out comes first.
+            h = ragged_linear(at.operator("gcn") @ h, p["conv2.weight"], at.sizes)
+        else:
+            h = at.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
+        return add_bias(h, p, "conv2.bias", at)
 
     def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
         """Written out for few nodes, where looking up derivatives costs more than they do."""

@@ -11,8 +11,16 @@ from torch import Tensor
 from atoll.rng import CohortRng
 
 
-def dropout(h: Tensor, p: float, rng: CohortRng | None, sizes: Sequence[int]) -> Tensor:
+def dropout(
+    h: Tensor,
+    p: float,
+    rng: CohortRng | None,
+    sizes: Sequence[int],
+    rows: Tensor | None = None,
+) -> Tensor:
     """Zero entries of ``h [N, ...]`` with probability ``p``, scale the rest by ``1 / (1 - p)``.
+
+    With ``rows [R]``, ``h [R, ...]`` has these rows only; they are treated as among all.
 
     ``rng`` None means evaluation: nothing is dropped. Masks come from raw bits of each client's
     own stream, 8 a number where that represents ``p`` exactly and 16 otherwise: several times
@@ -31,7 +39,10 @@ def dropout(h: Tensor, p: float, rng: CohortRng | None, sizes: Sequence[int]) ->
     scale = levels / (levels - threshold)
     # By numpy, whose conversion of truth values takes a third of the time of torch's.
     dtype = np.float32 if h.dtype == torch.float32 else np.float64
-    mask = np.multiply(np.concatenate(kept), scale, dtype=dtype)
+    mask = np.concatenate(kept)
+    if rows is not None:
+        mask = mask.reshape(-1, width)[rows.numpy()]
+    mask = np.multiply(mask, scale, dtype=dtype)
     return h * torch.from_numpy(mask).view(h.shape)
 
 

@@ -39,6 +39,12 @@ class Sparse:
         transpose.t = self
         return transpose
 
+    def at(self, rows: Tensor) -> Sparse:
+        """The matrix of some of the rows ``[R, m]``."""
+        parts = self.csr.values(), self.csr.col_indices(), self.csr.crow_indices()
+        whole = sparse.csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
+        return Sparse(whole[rows.numpy()], self._dtype)
+
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
