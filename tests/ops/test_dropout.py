@@ -31,3 +31,10 @@ def test_dropout_keeps_the_mean_and_drops_the_share(p):
 def test_evaluation_drops_nothing():
     h = torch.randn(4, 2)
     assert dropout(h, 0.5, None, (4,)) is h
+
+
+def test_some_rows_are_treated_as_among_all():
+    h, rows = torch.rand(8, 40), torch.tensor([0, 2, 3, 7])
+    whole = dropout(h, 0.5, CohortRng(0, (4, 7), 1, "train"), (3, 5))
+    some = dropout(h[rows], 0.5, CohortRng(0, (4, 7), 1, "train"), (3, 5), rows)
+    assert torch.equal(some, whole[rows])

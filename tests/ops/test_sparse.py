@@ -54,3 +54,10 @@ def test_indices_are_32_bit_and_the_transpose_of_the_transpose_is_the_matrix():
     matrix = Sparse(PATH, torch.float32)
     assert matrix.csr.crow_indices().dtype == torch.int32
     assert matrix.t.t is matrix
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_some_rows_of_a_matrix(symmetric):
+    some = Sparse(PATH, torch.float64, symmetric=symmetric).at(torch.tensor([1, 2]))
+    assert some.csr.to_dense().tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert some.t.csr.to_dense().tolist() == [[1, 0], [0, 1], [1, 0]]

@@ -1,0 +1,61 @@
+"""Training looks at training nodes alone, and finds what it would find among all nodes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from atoll.cohort import Cohort
+from atoll.models.base import nll
+from atoll.models.gcn import GCN
+from atoll.ops.guests import WithGuests
+from atoll.ops.mending import mend
+from atoll.rng import CohortRng, stream
+from atoll.tree import Ragged, spread
+from small_federations import community_parties
+
+
+def parties():
+    return Cohort(community_parties((9, 14, 11)), dtype=torch.float64)
+
+
+def without_labels():
+    """The second client has nothing to train on."""
+    graphs = list(parties().graphs)
+    graphs[1] = replace(graphs[1], train=graphs[1].train & False)
+    return Cohort(graphs, dtype=torch.float64)
+
+
+def mended():
+    counts = Ragged(torch.arange(34) % 2, (9, 14, 11))
+    rows = Ragged(torch.rand(17, 24, dtype=torch.float64), (4, 7, 6))
+    return mend(parties(), counts, rows)
+
+
+def with_guests():
+    hosts = Ragged(torch.tensor([0, 3, 1]), (2, 0, 1))
+    return WithGuests(
+        parties(), hosts, Ragged(torch.ones(3, 6).double(), hosts.sizes), {"gcn^1": 6}
+    )
+
+
+@pytest.mark.parametrize("make", [parties, without_labels, mended, with_guests])
+@pytest.mark.parametrize("head", ["linear", "graph"])
+def test_the_loss_is_that_of_the_scores_of_all_nodes(make, head):
+    cohort, model = make(), GCN(hidden=6, head=head)
+    one = model.init(cohort.features, cohort.classes, stream(0, "model"))
+    params_K = {name: p.requires_grad_() for name, p in spread(one, cohort.k).items()}
+
+    def rng():
+        return CohortRng(0, cohort.clients, 1, "train")
+
+    near = cohort.near(model.reach, "train")
+    for found, expected in (
+        (model.nll(params_K, cohort, rng()), nll(model.apply(params_K, near, rng()), near)),
+        (model.nll(params_K, cohort), nll(model.apply(params_K, cohort), cohort)),
+    ):
+        torch.testing.assert_close(found, expected)
+        leaves = list(params_K.values())
+        torch.testing.assert_close(
+            torch.autograd.grad(found.sum(), leaves), torch.autograd.grad(expected.sum(), leaves)
+        )
