@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.ops.sparse import Sparse
@@ -25,7 +24,3 @@ class Asked:
 
     def operator(self, name: str) -> Sparse:
         return self._operators[name]
-
-    def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
-        """As a cohort does: ``h [R, c] + bias_K[client of the node]``, in the memory of ``h``."""
-        return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))

@@ -189,10 +189,6 @@ class Cohort:
             return same_features_times(packed, weight_K)
         return features_times(packed, weight_K, self.sizes)
 
-    def add_bias(self, h: Tensor, bias_K: Tensor) -> Tensor:
-        """``h [N, c] + bias_K[client of the node]``; reuses the memory of ``h``."""
-        return h.add_(bias_K if self.k == 1 else bias_K.index_select(0, self.batch))
-
     def _apart(self, propagated: str, hops: int) -> bool:
         """Whether to multiply with X and then with an operator, rather than with both at once."""
         made = inputs_name(propagated, hops) in self._packed

@@ -146,8 +146,11 @@ def without_biases(params: Params) -> Params:
 
 
 def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Asked) -> Tensor:
-    """``h`` with the bias of that name, if the model has it; reuses the memory of ``h``."""
-    return at.add_bias(h, params_K[name]) if name in params_K else h
+    """``h`` with each client's bias of that name, if the model has it; in the memory of ``h``."""
+    if name not in params_K:
+        return h
+    bias_K = params_K[name]
+    return h.add_(bias_K if at.k == 1 else bias_K.index_select(0, at.batch))
 
 
 def check_hidden(model: str, hidden: int, dropout: float) -> None:

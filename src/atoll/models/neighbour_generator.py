@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 from atoll.cohort import Cohort
-from atoll.models.base import fan_in
+from atoll.models.base import add_bias, fan_in
 from atoll.ops.dropout import dropout
 from atoll.ops.mending import Impaired
 from atoll.ops.ragged import ragged_linear, segment_mean, segment_sum
@@ -97,12 +97,12 @@ class NeighbourGenerator:
         """``z [N, latent]``."""
         neighbours = cohort.linear(p["encode1.neighbour"], propagated="mean")
         h = neighbours + cohort.linear(p["encode1.self"])
-        h = dropout(cohort.add_bias(h, p["encode1.bias"]).relu(), self.dropout, rng, cohort.sizes)
+        h = dropout(add_bias(h, p, "encode1.bias", cohort).relu(), self.dropout, rng, cohort.sizes)
         neighbours = cohort.operator("mean") @ ragged_linear(
             h, p["encode2.neighbour"], cohort.sizes
         )
         h = neighbours + ragged_linear(h, p["encode2.self"], cohort.sizes)
-        return cohort.add_bias(h, p["encode2.bias"]).relu()
+        return add_bias(h, p, "encode2.bias", cohort).relu()
 
     def classify(
         self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, nodes: Tensor

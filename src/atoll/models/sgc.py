@@ -9,7 +9,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.models.base import FirstLayer, Model, fan_in, models, nll_errors
+from atoll.models.base import FirstLayer, Model, add_bias, fan_in, models, nll_errors
 from atoll.ops.span import Span
 from atoll.rng import CohortRng
 from atoll.tree import Params
@@ -45,7 +45,7 @@ class SGC(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         scores = cohort.linear(params_K["weight"], propagated="gcn", hops=self.hops)
-        return cohort.add_bias(scores, params_K["bias"])
+        return add_bias(scores, params_K, "bias", cohort)
 
     def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
         if not isinstance(cohort, Span):
