@@ -11,6 +11,7 @@ import torch
 from atoll.deploy.anchors import matched_anchors
 from atoll.deploy.coordinator import Coordinator
 from atoll.deploy.matching import Matcher, equal_places
+from atoll.experiment.checkpoint import read_tree
 from atoll.graph import make_graph
 from atoll.partition.anchors import matched
 from thread_fleet import deployed
@@ -103,6 +104,17 @@ def test_secrets_are_gone_when_the_matching_is_over(tmp_path):
     made = coordinator(tmp_path, [party(ids, f"p{k}") for k, ids in enumerate(THREE)])
     matched_anchors(made.fed, made.plan.terms.anchors)
     assert not list(tmp_path.rglob("secret*"))
+
+
+def test_secrets_are_for_the_owner_to_read_and_no_two_are_alike(tmp_path):
+    kept = []
+    for name in ("first", "second"):
+        Matcher(np.array(["ann", "bob"]), tmp_path / name).turn("blind", {}, {})
+        (secret,) = (tmp_path / name).glob("secret*")
+        assert secret.stat().st_mode & 0o077 == 0
+        kept.append(read_tree(secret)[0]["key"])
+    assert len(kept[0]) == len(kept[1]) == 32
+    assert not torch.equal(*kept)
 
 
 def test_twenty_thousand_ids_a_side_are_exact_and_quick(tmp_path):

@@ -21,14 +21,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from atoll.archive import pack
 from atoll.atomic import written_whole
 from atoll.deploy.durable import Durable
 from atoll.errors import AtollError
+from atoll.experiment.checkpoint import read_tree
 from atoll.tree import Leaf, Ragged, Tree
 
 _POINT = 33  # a compressed point of P-256
 _LARGEST_LIST = 20_000_000
-_SECRET = "secret.npz"
+_SECRET = "secret.safetensors"
 
 
 class Matcher:
@@ -61,8 +63,7 @@ class Matcher:
 
     def _raise(self, points: np.ndarray) -> torch.Tensor:
         psi = _library()
-        with np.load(self.folder / _SECRET, allow_pickle=False) as secret:
-            key = secret["key"].tobytes()
+        key = self._kept("key").tobytes()
         request = psi.Request()
         request.reveal_intersection = True
         request.encrypted_elements.extend(point.tobytes() for point in points)
@@ -81,14 +82,19 @@ class Matcher:
         """The secret exponent and the order of the list, for the turns to come."""
         with written_whole(self.folder / _SECRET) as part:
             part.touch(mode=0o600)
-            with part.open("wb") as file:
-                np.savez(file, key=np.frombuffer(key, np.uint8), order=order)
+            # Not as .npz: in Python 3.11 numpy's reader fails now and then where threads share it.
+            secret: Tree = {
+                "key": torch.tensor(list(key), dtype=torch.uint8),
+                "order": torch.from_numpy(order),
+            }
+            part.write_bytes(pack(secret, {}, digest=True))
+
+    def _kept(self, name: str) -> np.ndarray:
+        return _dense(read_tree(self.folder / _SECRET)[0][name]).numpy()
 
     def _settle(self, shared: np.ndarray) -> list[int]:
         """Note which rows are anchors; the answer ranks the places that were asked about."""
-        with np.load(self.folder / _SECRET, allow_pickle=False) as secret:
-            order = secret["order"]
-        rows = order[shared]
+        rows = self._kept("order")[shared]
         ascending = np.sort(rows)
         Durable(self.folder).keep_facts("anchors", {"rows": ascending.tolist()})
         (self.folder / _SECRET).unlink()
