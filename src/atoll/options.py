@@ -1,0 +1,95 @@
+"""Options of a component: the fields of its dataclass, with the bounds declared beside them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from atoll.errors import AtollError
+
+Number = int | float
+_TESTS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "at_least": (operator.ge, "at least"),
+    "above": (operator.gt, "above"),
+    "at_most": (operator.le, "at most"),
+    "below": (operator.lt, "below"),
+}
+
+
+def option(
+    default: Any,
+    *,
+    at_least: Number | None = None,
+    above: Number | None = None,
+    at_most: Number | None = None,
+    below: Number | None = None,
+    why: str = "",
+) -> Any:
+    """A field with bounds: ``mu: float = option(1.0, at_least=0)``.
+
+    :func:`check_options` holds values against them and ``atoll list methods NAME`` shows them.
+    ``why`` is added to the message where the bounds alone would not explain themselves.
+    """
+    given = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
+    bounds = {name: bound for name, bound in given.items() if bound is not None}
+    return field(default=default, metadata={"bounds": bounds, "why": why})
+
+
+def check_options(section: str, component: Any) -> None:
+    """Refuse values out of bounds with one sentence; ``section`` is the config's, as in TOML."""
+    for spec in fields(component):
+        value = getattr(component, spec.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, int | float) and not _within(one, spec):
+                why = f" ({spec.metadata['why']})" if spec.metadata["why"] else ""
+                raise AtollError(
+                    f"{section}.{spec.name} is {one}; it must be {bounds_text(spec)}{why}."
+                )
+
+
+def _within(value: Number, spec: Field[Any]) -> bool:
+    return all(
+        _TESTS[name][0](value, bound) for name, bound in spec.metadata.get("bounds", {}).items()
+    )
+
+
+def bounds_text(spec: Field[Any]) -> str:
+    """``at least 0 and below 1``; empty without bounds."""
+    bounds = spec.metadata.get("bounds", {})
+    return " and ".join(f"{_TESTS[name][1]} {bound}" for name, bound in bounds.items())
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option as people see it."""
+
+    name: str
+    values: str
+    default: str
+
+
+def options_of(cls: type[Any]) -> Iterator[Option]:
+    """The options of a component class, in the order of its fields."""
+    hints = get_type_hints(cls)
+    for spec in fields(cls):
+        default = spec.default
+        if default is MISSING and spec.default_factory is not MISSING:
+            default = spec.default_factory()
+        yield Option(spec.name, _values(hints[spec.name], spec), _plain(default))
+
+
+def _values(hint: Any, spec: Field[Any]) -> str:
+    if get_origin(hint) is Literal:
+        return " | ".join(map(str, get_args(hint)))
+    kind = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    bounds = bounds_text(spec)
+    return f"{kind}, {bounds}" if bounds else kind
+
+
+def _plain(default: Any) -> str:
+    if default is MISSING:
+        return "(must be given)"
+    name = getattr(type(default), "registered_name", None)
+    return str(default if name is None else name)
