@@ -16,7 +16,7 @@ from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.partition.anchors import matched
-from atoll.tree import Leaf, Ragged, Tree, stack, under
+from atoll.tree import Leaf, Tree, flat, stack, under
 from small_federations import community_parties
 
 NAMES = sorted(methods)
@@ -24,6 +24,9 @@ SMALL = GCN(hidden=8)
 SMALL_MLP = MLP(hidden=8, dropout=0.0, bias=False)
 # Methods that are made for one kind of model, and with an optimizer of their own.
 OTHER_MODELS = {"gfl-appnp": SMALL_MLP, "fed-mlp": SMALL_MLP, "mlp": SMALL_MLP}
+# Parties that share nodes for methods that need it with other options only, so that numbers kept
+# of them stay comparable.
+ANCHORS = {"fed-gnn": True}
 # What keeps a method fast on small parties, besides a small model.
 BRIEF: dict[str, dict[str, int]] = {"ppfl-deepwalk": {"walks": 3, "length": 10}}
 
@@ -35,7 +38,7 @@ def make(name: str, **options) -> Method:
 
 def small_parties(name: str, *args, **options) -> list[Graph]:
     """Parties a method can be tried on; some nodes are held in common where it builds on them."""
-    return community_parties(*args, shared=8 if methods[name].needs_anchors else 0, **options)
+    return community_parties(*args, shared=8 if ANCHORS.get(name, make(name).needs_anchors) else 0, **options)
 
 
 def network(numbers: list[int]) -> sparse.csr_array:
@@ -93,11 +96,14 @@ def train(
         fed.begin(r)
         state = method.round(fed, state, r)
         replies = method.measure(fed, state)
-    return Outcome(state, stack([host.state for host in hosts]), replies, fed)
+    return Outcome(flat(state), stack([host.state for host in hosts]), replies, fed)
 
 
 def values(leaf: Leaf) -> torch.Tensor:
-    return leaf.values if isinstance(leaf, Ragged) else leaf
+    """All numbers of a leaf."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf
+    return torch.cat([part.flatten() for part in leaf.parts()])
 
 
 def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:

@@ -8,7 +8,8 @@ import torch
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.graph import Graph
-from atoll.methods.base import initial_model, methods, pick
+from atoll.methods.base import initial_model, methods
+from atoll.methods.global_model import pick
 from atoll.methods.new_domain import NewDomain
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under

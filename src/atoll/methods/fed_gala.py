@@ -11,7 +11,8 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
-from atoll.methods.base import GlobalModel, Info, methods
+from atoll.methods.base import Info, methods
+from atoll.methods.global_model import GlobalModel
 from atoll.models.base import nll
 from atoll.ops.augment import anchor_links, augmented, mean_over_owners
 from atoll.ops.convergence import chosen, entered, not_begun, training

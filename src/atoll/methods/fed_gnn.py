@@ -11,7 +11,8 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import GlobalModel, Info, Method, methods, pick
+from atoll.methods.base import PRIVATE, Info, methods
+from atoll.methods.global_model import GlobalModel, pick
 from atoll.ops.guests import Layout, expanded, first_products, layout
 from atoll.rng import CohortRng
 from atoll.tree import Leaf, Params, Ragged, Tree, prefixed, spread, under
@@ -68,7 +69,7 @@ class FedGNN(GlobalModel):
 
     # With ``match=anchors``; a method that is set up otherwise needs none.
     needs_anchors: ClassVar[bool] = True
-    private: ClassVar[frozenset[str]] = Method.private | {"guest"}
+    private = PRIVATE | {"guest"}
 
     match: Literal["similar", "anchors"] = "similar"
     threshold: float = 0.5

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import GlobalModel, methods, pick
+from atoll.methods.base import methods
+from atoll.methods.global_model import GlobalModel, pick
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
 from atoll.ops.batches import check_batch, descend_in_batches

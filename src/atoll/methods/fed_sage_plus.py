@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,7 +10,9 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.validation import log
-from atoll.methods.base import GlobalModel, Info, Method, Penalty, methods, pick
+from atoll.methods.base import PRIVATE, Info, methods
+from atoll.methods.client import Penalty
+from atoll.methods.global_model import GlobalModel, pick
 from atoll.models.base import Model
 from atoll.models.mended import OnMended
 from atoll.models.neighbour_generator import (
@@ -80,7 +81,7 @@ class FedSagePlus(GlobalModel):
       random, and scales the gradient up to stand for all.
     """
 
-    private: ClassVar[frozenset[str]] = Method.private | {
+    private = PRIVATE | {
         "generator",
         "generator-optimizer",
         "mended",

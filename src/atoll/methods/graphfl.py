@@ -9,7 +9,8 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import GlobalModel, methods, pick
+from atoll.methods.base import methods
+from atoll.methods.global_model import GlobalModel, pick
 from atoll.ops.clusters import cluster_batch
 from atoll.ops.meta import gradient, has_nodes, meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend

@@ -5,7 +5,8 @@ from typing import Literal
 
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import methods, pick
+from atoll.methods.base import methods
+from atoll.methods.global_model import pick
 from atoll.methods.new_domain import NewDomain
 from atoll.ops.meta import Steps, has_nodes, meta_gradient, on_queries
 from atoll.ops.optimize import SGD

@@ -10,7 +10,8 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.graph import Graph
-from atoll.methods.base import GlobalModel, Info, initial_model
+from atoll.methods.base import Info, initial_model
+from atoll.methods.global_model import GlobalModel
 from atoll.ops.meta import adapted
 from atoll.ops.optimize import SGD
 from atoll.ops.span import descend_in_span, span_of

@@ -11,7 +11,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
-from atoll.methods.base import Info, methods
+from atoll.methods.base import PRIVATE, Info, methods
 from atoll.methods.embedding_alignment import EmbeddingAlignment, public_rows, received
 from atoll.ops.downstream import discriminant
 from atoll.ops.skip_gram import random_walks, skip_gram
@@ -44,7 +44,7 @@ class PpflDeepWalk(EmbeddingAlignment):
     """
 
     needs_labels: ClassVar[bool] = False
-    private: ClassVar[frozenset[str]] = EmbeddingAlignment.private | {"vectors", "contexts"}
+    private = PRIVATE | {"vectors", "contexts"}
 
     dimensions: int = 16
     walks: int = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
 from atoll.graph import make_graph
-from atoll.methods.base import Info, Penalty, initial_model, methods
+from atoll.methods.base import PRIVATE, Info, initial_model, methods
+from atoll.methods.client import Penalty
 from atoll.methods.embedding_alignment import EmbeddingAlignment, public_rows, received
 from atoll.models.base import Model
 from atoll.models.gat import GAT
@@ -46,7 +47,7 @@ class PpflGat(EmbeddingAlignment):
     the labels of its training nodes, ``judged`` is ``held-out`` here by default.
     """
 
-    private: ClassVar[frozenset[str]] = EmbeddingAlignment.private | {"model"}
+    private = PRIVATE | {"model"}
 
     model: Model = field(default_factory=lambda: GAT(hidden=8, heads=2))
     judged: Literal["all", "held-out"] = "held-out"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,12 +11,10 @@ from torch import Tensor
 
 from atoll.cohort import Cohort, SameGraph
 from atoll.graph import Graph, make_graph
+from atoll.models.base import Model
 from atoll.ops.similarity import cosine
 from atoll.rng import CohortRng, server_stream, stream
 from atoll.tree import Params
-
-if TYPE_CHECKING:
-    from atoll.models.base import Model
 
 ProxyKind = Literal["sbm", "er", "one", "features"]
 _BLOCKS, _BLOCK_SIZE, _INSIDE = 5, 100, 0.1
@@ -67,7 +65,7 @@ def own_features(cohort: Cohort, across: float, rng: CohortRng) -> Cohort:
     return Cohort(dressed, cohort.clients, cohort.dtype)
 
 
-def functional_likeness(
+def functional_similarity(
     model: Model, theta_K: Params, proxy: ProxyKind, features: int, across: float, seed: int
 ) -> Tensor:
     """The cosine of what each two models make of the proxy graph ``[K, K]``."""
