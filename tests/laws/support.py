@@ -38,7 +38,8 @@ def make(name: str, **options) -> Method:
 
 def small_parties(name: str, *args, **options) -> list[Graph]:
     """Parties a method can be tried on; some nodes are held in common where it builds on them."""
-    return community_parties(*args, shared=8 if ANCHORS.get(name, make(name).needs_anchors) else 0, **options)
+    shared = ANCHORS.get(name, make(name).needs_anchors)
+    return community_parties(*args, shared=8 if shared else 0, **options)
 
 
 def network(numbers: list[int]) -> sparse.csr_array:

@@ -6,7 +6,7 @@ import torch
 from support import NAMES, assert_same, assert_same_model, make, small_parties, train, values
 
 from atoll.federation.host import Host, PrivacyViolation
-from atoll.federation.protocol import Reply
+from atoll.federation.protocol import Reply, client_step
 from atoll.graph import dense
 from atoll.methods.base import methods
 from atoll.models.sgc import SGC
@@ -28,7 +28,7 @@ def test_cohort_law(name, chunk, dense):
 
 @every_method
 def test_wire_law(name):
-    """Through bytes, one client a node: the same numbers."""
+    """Through bytes, one host per client: the same numbers."""
     parties = small_parties(name)
     assert_same(train(make(name), parties), train(make(name), parties, wire=True), 1e-9)
 
@@ -98,10 +98,10 @@ def test_no_private_value_leaves_under_another_name(name, monkeypatch):
 
 
 def test_a_method_that_sends_a_private_kind_is_stopped(monkeypatch):
-    def leak(self, cohort, state, shared, each, rng):
-        return state, Reply({"optimizer/steps": state["optimizer/steps"]})
+    @client_step
+    def leak(self, client):
+        return Reply(optimizer={"steps": client.state["optimizer"]["steps"]})
 
-    leak.is_client_step = True
     monkeypatch.setattr(methods["local"], "train", leak)
     with pytest.raises(PrivacyViolation, match="optimizer/steps"):
         train(make("local"), community_parties())

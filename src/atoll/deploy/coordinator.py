@@ -25,7 +25,7 @@ from atoll.experiment.history import History
 from atoll.experiment.result import Result, Size, is_complete, load_result, store_result
 from atoll.federation.protocol import Replies
 from atoll.methods.base import Info
-from atoll.tree import Tree
+from atoll.tree import Kinds
 
 log = logging.getLogger("atoll")
 _SECONDS_TO_COME_UP = 60.0
@@ -48,7 +48,7 @@ class Coordinator:
     fleet: Fleet
     stopped: Callable[[], bool] = lambda: False
     done: int = 0
-    state: Tree = field(default_factory=dict)
+    state: Kinds = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         experiment, terms = self.plan.experiment, self.plan.terms

@@ -23,7 +23,7 @@ from atoll.experiment.checkpoint import (
 from atoll.experiment.history import History
 from atoll.experiment.result import restore_tables, store_tables
 from atoll.federation.ledger import Ledger
-from atoll.tree import Ragged, Tree
+from atoll.tree import Kinds, Ragged
 
 _STATUS, _HANDOVER = "status.json", "handover"
 _SITES, _ATTEMPT = "sites.json", "attempt.json"
@@ -93,7 +93,7 @@ class Journal:
     def keep_network(self, matrix: torch.Tensor) -> None:
         write_tree(self.run_dir / _NETWORK, {"network": matrix}, {})
 
-    def save(self, done: int, state: Tree, history: History, ledger: Ledger) -> None:
+    def save(self, done: int, state: Kinds, history: History, ledger: Ledger) -> None:
         """A complete round."""
         table = ledger.table()
         store_tables(self.run_dir, history, ledger)
@@ -101,7 +101,7 @@ class Journal:
         ledger.before, ledger.entries = table, []
         save_checkpoint(self.run_dir, done, state, {})
 
-    def restore(self, history: History, ledger: Ledger) -> tuple[int, Tree] | None:
+    def restore(self, history: History, ledger: Ledger) -> tuple[int, Kinds] | None:
         """The last complete round and the server's state after it; None before the first."""
         checkpoint = load_checkpoint(self.run_dir)
         if checkpoint is None:

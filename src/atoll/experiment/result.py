@@ -30,7 +30,7 @@ from atoll.experiment.config import Experiment, describe
 from atoll.experiment.history import History
 from atoll.federation.ledger import Ledger
 from atoll.federation.protocol import Replies
-from atoll.tree import Tree, kind
+from atoll.tree import Kinds, Tree, kind
 
 _FACTS = (
     "clients",
@@ -199,7 +199,7 @@ def store_result(
     run_dir: Path,
     experiment: Experiment,
     history: History,
-    state: Tree,
+    state: Kinds,
     clients: Tree,
     sizes: Sequence[Size],
     rejected: int,

@@ -40,7 +40,7 @@ from atoll.methods.base import Info
 from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
 from atoll.rng import server_stream, stream
-from atoll.tree import Tree
+from atoll.tree import Kinds, Tree
 
 log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
@@ -91,7 +91,7 @@ def load_parties(experiment: Experiment) -> Parties:
     return Parties(graphs, anchors, client_network(whole, graphs) if method.needs_network else None)
 
 
-def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Tree]:
+def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds]:
     """A federation of all clients in this process, and the server's first state."""
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)
@@ -163,7 +163,7 @@ class _Loop:
             self.whole = WholeGraph(self.experiment.method, whole, self.fed.host.cohort)
         self.done = 0
 
-    def restore(self, round: int, server: Tree, clients: Tree) -> None:
+    def restore(self, round: int, server: Kinds, clients: Tree) -> None:
         self.state, self.fed.host.state, self.done = server, clients, round
         restore_tables(self.run_dir, round, self.history, self.fed.ledger)
         if self.whole is not None and self.history.scores:

@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from atoll.cohort import Cohort
+from atoll.methods.fed_pub.proxy import proxy_cohort, proxy_graph
 from atoll.models.gcn import GCN
-from atoll.ops.proxy import proxy_cohort, proxy_graph
 from atoll.rng import stream
 
 

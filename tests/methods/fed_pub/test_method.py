@@ -4,10 +4,12 @@ import torch
 from support import assert_same_model, make, train
 
 from atoll.errors import AtollError
+from atoll.federation.protocol import Replies
+from atoll.federation.validation import without
 from atoll.methods.fed_pub import FedPub
-from atoll.ops.proxy import functional_likeness
+from atoll.methods.fed_pub.proxy import functional_similarity
 from atoll.ops.similarity import cosine, mixing_weights, overlap
-from atoll.tree import under
+from atoll.tree import flat, nested, under
 from small_federations import community_parties
 
 EQUAL = (24, 24, 24, 24)
@@ -35,31 +37,35 @@ def test_the_server_mixes_by_equation_3():
     method = make("fed-pub", tau=5.0)
     outcome = train(method, parties, rounds=1)
     theta = under(outcome.clients, "model")
-    likeness = functional_likeness(method.model, theta, "sbm", parties[0].features, 0.01, 0)
-    alpha = mixing_weights(likeness, 5.0)
+    similarity = functional_similarity(method.model, theta, "sbm", parties[0].features, 0.01, 0)
+    alpha = mixing_weights(similarity, 5.0)
     assert alpha.sum(1).tolist() == pytest.approx([1.0] * 6)
     for name, sent in under(outcome.server, "model").items():
         torch.testing.assert_close(sent, torch.tensordot(alpha, theta[name], dims=1))
 
 
-def test_likeness_by_parameters_is_their_cosine():
+def replies(rows):
+    """Empty replies of the clients in some rows of the server's tables."""
+    return Replies(tuple(rows), {}, torch.ones(len(rows)), torch.tensor(rows))
+
+
+def test_similarity_by_parameters_is_their_cosine():
     theta = {"a": torch.randn(3, 2, 2), "b": torch.randn(3, 4)}
     flat = torch.cat([theta["a"].flatten(1), theta["b"]], dim=1)
-    everybody = torch.arange(3)
-    found = FedPub(mix="parameters")._likeness(theta, {}, {}, everybody, 0)
+    found = FedPub(mix="parameters").similarity(theta, {}, replies([0, 1, 2]), 0)
     torch.testing.assert_close(found, cosine(flat))
 
 
-def test_likeness_by_gradients_is_that_of_the_updates():
-    before = {"model/a": torch.randn(4, 2, 2)}
+def test_similarity_by_gradients_is_that_of_the_updates():
+    before = torch.randn(4, 2, 2)
     step = torch.randn(2, 2, 2)
-    answered = torch.tensor([1, 3])
-    theta = {"a": before["model/a"][answered] + step}
-    found = FedPub(mix="gradients")._likeness(theta, before, {}, answered, 0)
+    theta = {"a": before[[1, 3]] + step}
+    method, server = FedPub(mix="gradients"), {"model": {"a": before}}
+    found = method.similarity(theta, server, replies([1, 3]), 0)
     torch.testing.assert_close(found, cosine(step.flatten(1)))
 
 
-def test_likeness_by_labels_compares_the_training_nodes_classes():
+def test_similarity_by_labels_compares_the_training_nodes_classes():
     parties = community_parties()
     method = make("fed-pub", mix="labels")
     outcome = train(method, parties, rounds=1)
@@ -82,8 +88,8 @@ def test_a_proxy_of_own_features_is_embedded_by_the_clients():
 
 
 def test_explicit_communities_leave_strangers_out():
-    likeness = torch.tensor([[1.0, 0.8, 0.3], [0.8, 1.0, 0.5], [0.3, 0.5, 1.0]])
-    alpha = mixing_weights(likeness, 2.0, above=0.5)
+    similarity = torch.tensor([[1.0, 0.8, 0.3], [0.8, 1.0, 0.5], [0.3, 0.5, 1.0]])
+    alpha = mixing_weights(similarity, 2.0, above=0.5)
     near, far = np.exp(2.0), np.exp(1.6)
     assert alpha[0].tolist() == pytest.approx([near / (near + far), far / (near + far), 0.0])
     assert alpha[2].tolist() == [0.0, 0.0, 1.0]
@@ -125,12 +131,12 @@ def test_only_entries_above_the_threshold_travel_and_serve():
         served = under(half.clients, "model")[name]
         assert (served[mask.abs() < 0.99] == 0).all()
     size = sum(p[0].numel() for p in under(half.clients, "model").values())
-    concluded = make("fed-pub", threshold=0.99).conclude(half.fed, half.server)
+    concluded = make("fed-pub", threshold=0.99).conclude(half.fed, nested(half.server))
     shares = concluded.body["metric/model_size"]
     assert float(shares.sum()) * size == pytest.approx(6 * size - (entries - kept))
 
 
-def test_only_the_entries_a_client_kept_come_back():
+def test_only_the_entries_a_client_kept_come_back(monkeypatch):
     """And for the others it goes on from its own weights."""
     parties = community_parties()
     method = make("fed-pub", threshold=0.99)
@@ -141,18 +147,15 @@ def test_only_the_entries_a_client_kept_come_back():
     own = {n: w.clone() for n, w in under(outcome.clients, "weight").items()}
     sent = under(outcome.server, "model")
     seen = {}
-    original = FedPub._objective
+    original = FedPub.objective
 
-    def spy(self, trained, given_K, cohort, rng):
-        seen.update({n: g.clone() for n, g in given_K.items()})
-        return original(self, trained, given_K, cohort, rng)
+    def spy(self, client, w, mu, given):
+        seen.update({n: g.clone() for n, g in given.items()})
+        return original(self, client, w, mu, given)
 
-    FedPub._objective = spy
-    try:
-        outcome.fed.begin(3)
-        method.round(outcome.fed, outcome.server, 3)
-    finally:
-        FedPub._objective = original
+    monkeypatch.setattr(FedPub, "objective", spy)
+    outcome.fed.begin(3)
+    method.round(outcome.fed, nested(outcome.server), 3)
     for name, weight in own.items():
         assert torch.equal(seen[name], torch.where(kept[name], sent[name], weight))
     down = outcome.fed.ledger.table().filter(round=3, direction="down", step="train")
@@ -182,23 +185,23 @@ def test_the_l1_term_shrinks_masks_and_the_proximal_term_holds_the_model():
 
 
 def test_as_published_sends_whole_weights_and_mixes_masks():
-    outcome = train(make("fed-pub", as_published=True), community_parties(), rounds=2)
+    outcome = train(make("fed-pub-as-published"), community_parties(), rounds=2)
     names = set(outcome.fed.ledger.table().filter(direction="up", step="train")["name"])
-    assert "published-mask/conv1.weight" in names
-    assert not any(name.startswith("pattern/") for name in names)
-    mixed = under(outcome.server, "published-mask")["conv1.weight"]
+    assert "published_mask/conv1.weight" in names
+    assert not any(name.endswith("#pattern") for name in names)
+    mixed = under(outcome.server, "published_mask")["conv1.weight"]
     assert mixed.shape[0] == 6
     assert not torch.equal(mixed, torch.ones_like(mixed))
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_training_leaves_what_was_sent_alone(published):
+@pytest.mark.parametrize("name", ["fed-pub", "fed-pub-as-published"])
+def test_training_leaves_what_was_sent_alone(name):
     parties = community_parties()
-    method = make("fed-pub", as_published=published)
+    method = make(name)
     outcome = train(method, parties, rounds=1)
     before = {name: leaf.clone() for name, leaf in outcome.server.items()}
     outcome.fed.begin(2)
-    method.round(outcome.fed, outcome.server, 2)
+    method.round(outcome.fed, nested(outcome.server), 2)
     assert all(torch.equal(leaf, before[name]) for name, leaf in outcome.server.items())
 
 
@@ -215,35 +218,34 @@ def test_a_client_that_does_not_answer_keeps_its_model():
 
     fed.deliver = without_client_2
     fed.begin(2)
-    after = method.round(fed, whole.server, 2)
+    after = flat(method.round(fed, nested(whole.server), 2))
     for name, sent in under(whole.server, "model").items():
         assert torch.equal(under(after, "model")[name][2], sent[2])
         assert not torch.equal(under(after, "model")[name][0], sent[0])
 
 
 def _drop(batch, client):
-    from atoll.federation.validation import without
-
-    return without(batch, torch.tensor([c == client for c in batch.clients]))
+    return without(batch, [i for i, c in enumerate(batch.clients) if c == client])
 
 
 def test_a_pattern_that_does_not_fit_its_values_is_left_out():
     parties = community_parties()
     method = make("fed-pub")
-    fed = train(method, parties, rounds=1).fed
-    clean = train(method, parties, rounds=1)
+    clean = train(method, parties, rounds=1, wire=True)
+    fed = clean.fed
     original = fed.deliver
 
     def with_a_lie(call, to, each):
         for batch in original(call, to, each):
-            if call.step == "train":
-                batch.body["pattern/conv2.weight"][3] = 0
+            if call.step == "train" and batch.clients == (3,):
+                batch.body["model/conv2.weight"].pattern[0] = 0
             yield batch
 
     fed.deliver = with_a_lie
     fed.begin(2)
-    after = method.round(fed, clean.server, 2)
+    after = flat(method.round(fed, nested(clean.server), 2))
     assert [(r.round, r.client) for r in fed.rejections] == [(2, 3)]
+    assert "pattern" in fed.rejections[0].reason
     sent = under(clean.server, "model")["conv1.weight"]
     assert torch.equal(under(after, "model")["conv1.weight"][3], sent[3])
 
@@ -255,12 +257,12 @@ def test_negative_settings_are_refused(name):
 
 
 def test_clients_with_the_same_data_are_most_alike():
-    """Two communities of clients with different labels: the functional likeness finds them."""
+    """Two communities of clients with different labels: the functional similarity finds them."""
     odd, even = community_parties((40,), seed=1)[0], community_parties((40,), seed=2)[0]
     method = make("fed-pub", mix="function")
     outcome = train(method, [odd, odd, even, even], rounds=15)
     theta = under(outcome.clients, "model")
-    likeness = functional_likeness(method.model, theta, "sbm", odd.features, 0.01, 0).numpy()
-    inside = np.mean([likeness[0, 1], likeness[2, 3]])
-    across = likeness[:2, 2:].mean()
+    similarity = functional_similarity(method.model, theta, "sbm", odd.features, 0.01, 0).numpy()
+    inside = np.mean([similarity[0, 1], similarity[2, 3]])
+    across = similarity[:2, 2:].mean()
     assert inside > across
