@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from atoll.data.prepare import checked_choice, mask, one_per_word, prepared, with_split
+from atoll.data.prepare import checked_choice, one_per_word, prepared, with_split
 from atoll.errors import AtollError
-from atoll.graph import Graph, Holding, dense, make_graph
+from atoll.graph import Graph, Holding, dense, make_graph, node_mask
 
 
 def two_components() -> Graph:
     """0 - 1 - 2 and 3 - 4; words counted."""
     x = sparse.csr_array(np.array([[3, 1], [0, 2], [0, 0], [1, 1], [4, 0]], dtype=np.float32))
     graph = make_graph(x, np.array([[0, 1, 3], [1, 2, 4]]), np.array([0, 1, 0, 1, 0]))
-    return with_split(graph, mask(np.array([0, 3]), 5), mask(np.array([1]), 5), np.arange(5) == 4)
+    return with_split(
+        graph, node_mask(np.array([0, 3]), 5), node_mask(np.array([1]), 5), np.arange(5) == 4
+    )
 
 
 def test_published_masks_shrink_with_the_largest_component() -> None:

@@ -10,9 +10,7 @@ from scipy import sparse
 
 from atoll.data.table_columns import sorted_names
 from atoll.errors import AtollError
-from atoll.graph import Features, Graph, Holding, undirected_edges
-
-SPLITS = ("train", "val", "test")
+from atoll.graph import SPLITS, Features, Graph, Holding, directed_edges, undirected_edges
 
 
 def assemble(
@@ -44,22 +42,6 @@ def assemble(
         feature_names=feature_names,
         **(nothing | dict(splits or {})),
     )
-
-
-def directed_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
-    """Every edge once in its own direction, without self-loops, sorted."""
-    source, target = edges.astype(np.int64)
-    keep = source != target
-    keys = distinct(source[keep] * nodes + target[keep])
-    return np.stack([keys // nodes, keys % nodes])
-
-
-def distinct(keys: np.ndarray) -> np.ndarray:
-    """Sorted and each once. np.unique would hash, several times slower on millions of edges."""
-    ordered = np.sort(keys)
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
 
 
 def checked_features(where: str, key: str, x: Any) -> Features:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from atoll.atomic import written_whole
-from atoll.graph import Graph, Holding
+from atoll.graph import SPLITS, Graph, Holding
 
 log = logging.getLogger("atoll")
 
@@ -110,7 +110,7 @@ def _arrays(graph: Graph) -> tuple[dict[str, Any], Arrays]:
         "links": [holding.links for holding in graph.holdings],
     }
     small = np.int32 if graph.nodes < 2**31 else np.int64
-    arrays = {name: getattr(graph, name) for name in ("y", "train", "val", "test", "ids")}
+    arrays = {name: getattr(graph, name) for name in ("y", *SPLITS, "ids")}
     arrays["edges"] = graph.edges.astype(small)
     if sparse.issparse(graph.x):
         header["shape"] = list(graph.x.shape)

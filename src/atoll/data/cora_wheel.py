@@ -24,10 +24,10 @@ import numpy as np
 import polars
 
 from atoll.atomic import written_whole
-from atoll.data.prepare import mask, with_split
+from atoll.data.prepare import with_split
 from atoll.data.reading import checked_edges, compact, readable
 from atoll.errors import AtollError
-from atoll.graph import Graph, make_graph
+from atoll.graph import Graph, make_graph, node_mask
 
 log = logging.getLogger("atoll")
 
@@ -102,7 +102,8 @@ def read_cora(files: Sequence[Path], name: str) -> Graph:
         graph = make_graph(x, edges, labels, classes=len(_TOPIC), name=name)
     nodes = np.arange(graph.nodes)
     return with_split(
-        graph, *(mask(part, graph.nodes) for part in (nodes[:140], nodes[140:640], nodes[-1000:]))
+        graph,
+        *(node_mask(part, graph.nodes) for part in (nodes[:140], nodes[140:640], nodes[-1000:])),
     )
 
 

@@ -15,10 +15,10 @@ import polars
 from atoll.atomic import written_whole
 from atoll.data.base import datasets
 from atoll.data.download import download
-from atoll.data.prepare import mask, prepared, with_split
+from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
 from atoll.data.reading import checked_edges, checked_labels, readable
-from atoll.graph import Graph, make_graph
+from atoll.graph import Graph, make_graph, node_mask
 
 _ARCHIVES = "https://snap.stanford.edu/ogb/data/nodeproppred"
 _RAW = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz")
@@ -60,7 +60,7 @@ class OgbNodes(PublishedDataset):
 
     def read(self, files: Sequence[Path]) -> Graph:
         graph = _read_graph(files, self.classes, self.registered_name)
-        masks = [mask(_node_numbers(path, graph.nodes), graph.nodes) for path in files[3:]]
+        masks = [node_mask(_node_numbers(path, graph.nodes), graph.nodes) for path in files[3:]]
         graph = with_split(graph, *masks)
         return prepared(graph, component=self.largest_component, normalise=self.normalise)
 

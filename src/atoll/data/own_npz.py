@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from atoll.data.arrays import (
-    SPLITS,
     assemble,
     checked_edges,
     checked_features,
@@ -23,7 +22,7 @@ from atoll.data.arrays import (
 from atoll.data.base import Dataset, datasets
 from atoll.data.reading import DAMAGE
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import SPLITS, Graph
 
 _CSR = ("data", "indices", "indptr", "shape")
 

@@ -11,16 +11,23 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from atoll.data.arrays import distinct
 from atoll.data.base import Dataset, datasets
 from atoll.data.party_read import load_graphs, load_party
 from atoll.data.party_write import write_parties
 from atoll.data.table_columns import Columns
 from atoll.errors import AtollError
-from atoll.graph import Features, Graph, Holding, View, dense
+from atoll.graph import (
+    SPLITS,
+    Features,
+    Graph,
+    Holding,
+    View,
+    dense,
+    sorted_distinct,
+    stacked,
+)
 
 __all__ = ["Parties", "load_party", "merge", "write_parties"]
-_SPLITS = ("train", "val", "test")
 
 
 @datasets.register("parties")
@@ -91,8 +98,8 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         at[party.edges[0]] * len(unique) + at[party.edges[1]]
         for at, party in zip(nodes, parties, strict=True)
     ]
-    every_key = distinct(np.concatenate(keys))
-    x = _stacked([party.x for party in parties])[first[order]]
+    every_key = sorted_distinct(np.concatenate(keys))
+    x = stacked([party.x for party in parties])[first[order]]
     y = _merged_labels(parties, nodes, unique[order])
     masks = _merged_masks(parties, nodes, unique[order])
     used = masks["train"] | masks["val"] | masks["test"]
@@ -149,12 +156,6 @@ def _common_ids(parties: Sequence[Graph]) -> np.ndarray:
     return np.concatenate([party.ids.astype(str) if text else party.ids for party in parties])
 
 
-def _stacked(blocks: Sequence[Features]) -> Features:
-    if any(sparse.issparse(block) for block in blocks):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(block) for block in blocks]))
-    return np.concatenate([np.asarray(block) for block in blocks])
-
-
 def _merged_labels(
     parties: Sequence[Graph], nodes: Sequence[np.ndarray], ids: np.ndarray
 ) -> np.ndarray:
@@ -185,18 +186,18 @@ def _merged_masks(
     split = np.full(len(ids), -1)
     teller = np.full(len(ids), -1)
     for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
-        for number, name in enumerate(_SPLITS):
+        for number, name in enumerate(SPLITS):
             mine = at[getattr(party, name)]
             clash = mine[(split[mine] >= 0) & (split[mine] != number)]
             if len(clash):
                 raise AtollError(
                     f"the party '{parties[teller[clash[0]]].name}' has the node "
-                    f"'{ids[clash[0]]}' in {_SPLITS[split[clash[0]]]}, the party '{party.name}' in "
+                    f"'{ids[clash[0]]}' in {SPLITS[split[clash[0]]]}, the party '{party.name}' in "
                     f"{name}; put it into the same split in both."
                 )
             teller[mine[split[mine] < 0]] = k
             split[mine] = number
-    return {name: split == number for number, name in enumerate(_SPLITS)}
+    return {name: split == number for number, name in enumerate(SPLITS)}
 
 
 def _same(a: Features, b: Features) -> bool:

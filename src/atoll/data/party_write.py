@@ -15,11 +15,10 @@ import tomli_w
 from scipy import sparse
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import SPLITS, Graph
 
 FORMAT = 1
 INDICES, VALUES = "feature_indices", "feature_values"
-_SPLITS = ("train", "val", "test")
 _LONGEST_NAME = 80
 
 
@@ -87,7 +86,7 @@ def _write_party(graph: Graph, folder: Path) -> None:
             "nodes": graph.nodes,
             "edges": graph.edges.shape[1],
             "labelled": int((graph.y >= 0).sum()),
-            **{split: int(getattr(graph, split).sum()) for split in _SPLITS},
+            **{split: int(getattr(graph, split).sum()) for split in SPLITS},
         },
     }
     (folder / "party.toml").write_text(tomli_w.dumps(manifest), encoding="utf-8")
@@ -108,9 +107,9 @@ def _labels(graph: Graph) -> polars.Series:
 
 def _splits(graph: Graph) -> polars.Series:
     said = np.zeros(graph.nodes, dtype=np.uint32)
-    for number, split in enumerate(_SPLITS):
+    for number, split in enumerate(SPLITS):
         said[getattr(graph, split)] = number + 1
-    return polars.Series([None, *_SPLITS], dtype=polars.String).gather(said)
+    return polars.Series([None, *SPLITS], dtype=polars.String).gather(said)
 
 
 def _dense_features(graph: Graph) -> polars.DataFrame:
@@ -159,7 +158,7 @@ def _refuse_ambiguous(graph: Graph, ids: polars.Series) -> None:
             f"{graph.name} has two nodes with the id '{ids[int(twice[0])]}'; a party holds an "
             f"entity once."
         )
-    several = np.flatnonzero(sum(getattr(graph, s).astype(int) for s in _SPLITS) > 1)
+    several = np.flatnonzero(sum(getattr(graph, s).astype(int) for s in SPLITS) > 1)
     if len(several):
         raise AtollError(
             f"{graph.name} has the node '{ids[int(several[0])]}' in more than one of train, val "

@@ -15,11 +15,11 @@ from scipy import sparse
 
 from atoll.data import cora_wheel
 from atoll.data.base import data_root, datasets
-from atoll.data.prepare import mask, prepared, with_split
+from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
 from atoll.data.reading import checked_edges, readable
 from atoll.errors import AtollError
-from atoll.graph import Graph, make_graph
+from atoll.graph import Graph, make_graph, node_mask
 
 log = logging.getLogger("atoll")
 
@@ -144,7 +144,7 @@ def read_planetoid(files: Sequence[Path], name: str) -> Graph:
         edges = checked_edges(np.array(pairs).T, nodes)
         graph = make_graph(x, edges, labels, classes=topics.shape[1], name=name)
         train, val, _ = np.split(np.arange(known), [len(y), len(y) + PUBLIC_VALIDATION])
-        return with_split(graph, *(mask(part, nodes) for part in (train, val, test)))
+        return with_split(graph, *(node_mask(part, nodes) for part in (train, val, test)))
 
 
 class _ArraysOnly(pickle.Unpickler):

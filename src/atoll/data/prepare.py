@@ -17,13 +17,6 @@ def with_split(graph: Graph, train: np.ndarray, val: np.ndarray, test: np.ndarra
     return replace(graph, train=train, val=val, test=test)
 
 
-def mask(nodes: np.ndarray, count: int) -> np.ndarray:
-    """Node numbers as a mask ``[count]``."""
-    chosen = np.zeros(count, dtype=bool)
-    chosen[nodes] = True
-    return chosen
-
-
 def prepared(graph: Graph, *, component: bool = False, normalise: bool = False) -> Graph:
     """The largest component only, and rows of features that sum to one, as asked."""
     if component:

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from atoll.data.arrays import (
-    SPLITS,
     assemble,
     checked_edges,
     checked_features,
@@ -21,6 +20,7 @@ from atoll.data.arrays import (
 )
 from atoll.data.memory import Memory, from_graph
 from atoll.errors import AtollError
+from atoll.graph import SPLITS
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

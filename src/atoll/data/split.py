@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from atoll.errors import AtollError, unknown
-from atoll.graph import Graph, node_mask
+from atoll.graph import SPLITS, Graph, node_mask
 
 Kind = Literal["random", "per-class", "public"]
 
@@ -87,7 +87,7 @@ class Split:
     def _sizes(self) -> dict[str, float]:
         """The parts that are drawn uniformly."""
         by_class = ("test",) if self.per_class_val else ("val", "test")
-        drawn = {"random": ("train", "val", "test"), "per-class": by_class, "public": ()}
+        drawn = {"random": SPLITS, "per-class": by_class, "public": ()}
         return {part: getattr(self, part) for part in drawn[self.kind]}
 
     def _drawn(
@@ -131,7 +131,7 @@ def _without(nodes: np.ndarray, parts: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _published(graph: Graph) -> Graph:
-    for part in ("train", "val", "test"):
+    for part in SPLITS:
         if not getattr(graph, part).any():
             raise AtollError(
                 f"{graph.name} has no published {part} nodes; choose the split 'random' or "
@@ -141,7 +141,7 @@ def _published(graph: Graph) -> Graph:
 
 
 def _with_parts(graph: Graph, parts: dict[str, np.ndarray]) -> Graph:
-    masks = {part: node_mask(parts[part], graph.nodes) for part in ("train", "val", "test")}
+    masks = {part: node_mask(parts[part], graph.nodes) for part in SPLITS}
     return replace(graph, **masks)  # type: ignore[arg-type]
 
 

@@ -10,9 +10,7 @@ import polars
 
 from atoll.data.table_files import Table
 from atoll.errors import AtollError
-from atoll.graph import Holding
-
-_SPLITS = ("train", "val", "test")
+from atoll.graph import SPLITS, Holding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +183,7 @@ def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarra
     if said.dtype != polars.String:
         raise table.unfit(column, f"it holds {said.dtype}; write train, val, test or nothing.")
     said = said.replace("", None)
-    if (row := _first(said.is_not_null() & ~said.is_in(_SPLITS))) is not None:
+    if (row := _first(said.is_not_null() & ~said.is_in(SPLITS))) is not None:
         raise table.problem(
             column, row, f"'{said[row]}' is no split; write train, val, test or nothing."
         )
@@ -195,7 +193,7 @@ def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarra
             row,
             f"the node is in {said[row]} but has no label; leave its split empty or label it.",
         )
-    return {split: (said == split).fill_null(False).to_numpy() for split in _SPLITS}
+    return {split: (said == split).fill_null(False).to_numpy() for split in SPLITS}
 
 
 def read_owners(table: Table, column: str) -> tuple[Holding, ...]:

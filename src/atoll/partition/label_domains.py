@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph, node_mask
+from atoll.graph import SPLITS, Graph, node_mask
 from atoll.partition.base import Partition, partitions
 from atoll.partition.episodes import Episode, new_label_episodes
 
@@ -58,7 +58,7 @@ def without_last(graph: Graph, classes: int) -> Graph:
     """The same graph without the labels of its last classes."""
     left = graph.classes - classes
     known = graph.y < left
-    parts = {part: getattr(graph, part) & known for part in ("train", "val", "test")}
+    parts = {part: getattr(graph, part) & known for part in SPLITS}
     names = graph.class_names[:left]
     y = np.where(known, graph.y, -1)
     return replace(graph, y=y, classes=left, class_names=names, **parts)
