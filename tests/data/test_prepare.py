@@ -1,11 +1,9 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from scipy import sparse
 
-from atoll.data.prepare import checked_choice, one_per_word, prepared, with_split
-from atoll.errors import AtollError
+from atoll.data.prepare import one_per_word, prepared, with_split
 from atoll.graph import Graph, Holding, dense, make_graph, node_mask
 
 
@@ -45,11 +43,3 @@ def test_holdings_survive() -> None:
     graph = replace(two_components(), holdings=(Holding("a", np.array([1, 3])),))
     kept = prepared(graph, component=True, normalise=True)
     assert [h.nodes.tolist() for h in kept.holdings] == [[1]]
-
-
-def test_a_split_that_was_never_published() -> None:
-    checked_choice(19, 20)
-    with pytest.raises(
-        AtollError, match=r"data.split is 20; there are 20 published splits: 0 to 19"
-    ):
-        checked_choice(20, 20)

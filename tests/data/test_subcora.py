@@ -49,5 +49,7 @@ def test_the_seed_picks_the_subgraph():
 
 
 def test_room_for_test_nodes():
-    with pytest.raises(AtollError, match="must exceed 100"):
+    with pytest.raises(
+        AtollError, match=r"data.nodes is 100; it must be above 100 \(so that nodes are left"
+    ):
         SubCora(nodes=100)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 
 import numpy as np
 
 from atoll.data.base import Dataset, datasets
 from atoll.errors import AtollError
 from atoll.graph import Graph, Holding, make_graph
+from atoll.options import option
 from atoll.rng import stream
 
 
@@ -29,30 +30,21 @@ class CommunityGraphs(Dataset):
     label's centre, itself drawn with standard deviation ``signal``; 0 leaves noise alone.
     """
 
-    subgraphs: tuple[int, ...]
-    inside: float
-    between: float
-    size: int = 30
-    features: int = 32
-    signal: float = 1.0
-    purity: float = 1.0
+    subgraphs: tuple[int, ...] = option(MISSING, at_least=1)
+    inside: float = option(MISSING, at_least=0, at_most=1)
+    between: float = option(MISSING, at_least=0, at_most=1)
+    size: int = option(30, at_least=1)
+    features: int = option(32, at_least=1)
+    signal: float = option(1.0, at_least=0)
+    purity: float = option(1.0, at_least=0, at_most=1)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.subgraphs or min(self.subgraphs) < 1:
+        super().__post_init__()
+        if not self.subgraphs:
             raise AtollError(
-                f"data.subgraphs is {list(self.subgraphs)}; give at least 1 for each community."
+                "data.subgraphs is empty; give the number of subgraphs for each community."
             )
-        for name in ("inside", "between", "purity"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise AtollError(
-                    f"data.{name} is {getattr(self, name)}; a probability is from 0 to 1."
-                )
-        for name in ("size", "features"):
-            if getattr(self, name) < 1:
-                raise AtollError(f"data.{name} is {getattr(self, name)}; it must be at least 1.")
-        if self.signal < 0:
-            raise AtollError(f"data.signal is {self.signal}; it can't be negative.")
 
     def load(self) -> Graph:
         rng = stream(self.seed, self.registered_name)
@@ -89,9 +81,9 @@ class CommunityGraphs(Dataset):
 class Figure1(CommunityGraphs):
     """FED-PUB's Figure 1: 3 communities of 5, 5 and 40 subgraphs of 30 nodes; 50 clients."""
 
-    subgraphs: tuple[int, ...] = (5, 5, 40)
-    inside: float = 0.5
-    between: float = 0.1
+    subgraphs: tuple[int, ...] = option((5, 5, 40), at_least=1)
+    inside: float = option(0.5, at_least=0, at_most=1)
+    between: float = option(0.1, at_least=0, at_most=1)
 
 
 @datasets.register("fed-pub-figure-3")
@@ -99,6 +91,6 @@ class Figure1(CommunityGraphs):
 class Figure3(CommunityGraphs):
     """FED-PUB's Figure 3: 2 communities of 5 and 15 subgraphs of 30 nodes; 20 clients."""
 
-    subgraphs: tuple[int, ...] = (5, 15)
-    inside: float = 0.7
-    between: float = 0.01
+    subgraphs: tuple[int, ...] = option((5, 15), at_least=1)
+    inside: float = option(0.7, at_least=0, at_most=1)
+    between: float = option(0.01, at_least=0, at_most=1)

@@ -11,9 +11,11 @@ from atoll.data.base import Dataset, datasets
 from atoll.data.connectivity import connectivity
 from atoll.errors import AtollError
 from atoll.graph import Graph, make_graph, node_mask, undirected_edges
+from atoll.options import option
 from atoll.rng import stream
 
-_MOST_NODES = 10_000
+MOST_NODES = 10_000
+LARGER = "for larger graphs there is 'communities'"
 _MOST_TRIES = 1_000
 
 
@@ -50,25 +52,17 @@ class ContextualSBM(Dataset):
     (see :meth:`connectivity`).
     """
 
-    nodes: int = 200
-    degree: float = 8.0
+    nodes: int = option(200, at_least=2, at_most=MOST_NODES, why=LARGER)
+    degree: float = option(8.0, at_least=0)
     community_signal: float = 2.0
-    feature_signal: float = 1.0
-    features: int = 100
+    feature_signal: float = option(1.0, at_least=0)
+    features: int = option(100, at_least=1)
     connected: bool = False
     seed: int = 0
     graph_seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.nodes <= _MOST_NODES:
-            raise AtollError(
-                f"data.nodes is {self.nodes}; it must be from 2 to {_MOST_NODES} (for larger "
-                f"graphs there is 'communities')."
-            )
-        if self.features < 1:
-            raise AtollError(f"data.features is {self.features}; there must be at least 1.")
-        if self.feature_signal < 0:
-            raise AtollError(f"data.feature_signal is {self.feature_signal}; it can't be negative.")
+        super().__post_init__()
         for link in self._link_probabilities():
             if not 0 <= link <= 1:
                 raise AtollError(
@@ -80,7 +74,7 @@ class ContextualSBM(Dataset):
 
     def _link_probabilities(self) -> tuple[float, float]:
         """Between nodes of unlike and of like sign."""
-        shift = self.community_signal * max(self.degree, 0.0) ** 0.5
+        shift = self.community_signal * self.degree**0.5
         return (self.degree - shift) / self.nodes, (self.degree + shift) / self.nodes
 
     @property

@@ -29,6 +29,7 @@ class Memory(Dataset):
     given: InitVar[Graph | None] = None
 
     def __post_init__(self, given: Graph | None) -> None:
+        super().__post_init__()
         if given is not None:
             # Not a field, so that descriptions of a run don't carry it.
             object.__setattr__(self, "_held", given)

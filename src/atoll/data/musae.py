@@ -67,6 +67,7 @@ class Twitch(PublishedDataset):
     normalise: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.country not in get_args(Country):
             raise unknown("value of data.country:", self.country, get_args(Country))
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from atoll.errors import AtollError
 from atoll.graph import Graph, largest_component, row_normalised
 
 
@@ -29,11 +28,3 @@ def one_per_word(graph: Graph) -> Graph:
     x = sparse.csr_array(graph.x, copy=True)
     x.data[x.data > 0] = 1.0
     return replace(graph, x=x)
-
-
-def checked_choice(split: int, published: int) -> None:
-    """The number of a published split, counted from 0."""
-    if not 0 <= split < published:
-        raise AtollError(
-            f"data.split is {split}; there are {published} published splits: 0 to {published - 1}."
-        )

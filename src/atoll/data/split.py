@@ -9,8 +9,10 @@ import numpy as np
 
 from atoll.errors import AtollError, unknown
 from atoll.graph import SPLITS, Graph, node_mask
+from atoll.options import check_options, option
 
 Kind = Literal["random", "per-class", "public"]
+_SIZE = "a fraction below 1, or a whole number of nodes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,33 +39,25 @@ class Split:
     """
 
     kind: Kind = "random"
-    train: float = 0.2
-    val: float = 0.4
-    test: float = 0.4
-    per_class: int = 20
-    per_class_val: int = 0
-    rehearsal: int = 0
+    train: float = option(0.2, above=0, why=_SIZE)
+    val: float = option(0.4, above=0, why=_SIZE)
+    test: float = option(0.4, above=0, why=_SIZE)
+    per_class: int = option(20, at_least=1)
+    per_class_val: int = option(0, at_least=0)
+    rehearsal: int = option(0, at_least=0)
 
     def __post_init__(self) -> None:
+        check_options("split", self)
         if self.kind not in get_args(Kind):
             raise unknown("value of split.kind:", self.kind, get_args(Kind))
-        if self.kind == "per-class" and self.per_class < 1:
-            raise AtollError(f"split.per_class is {self.per_class}; there must be at least 1.")
-        if self.per_class_val < 0:
-            raise AtollError(f"split.per_class_val is {self.per_class_val}; it can't be negative.")
-        if self.rehearsal < 0:
-            raise AtollError(f"split.rehearsal is {self.rehearsal}; it can't be negative.")
         if self.rehearsal and self.kind == "public":
             raise AtollError(
                 "split.rehearsal draws nodes, and the split 'public' draws none; choose another."
             )
         sizes = self._sizes()
         for part, size in sizes.items():
-            if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
-                raise AtollError(
-                    f"split.{part} is {size:g}; it must be a fraction between 0 and 1, or a whole "
-                    f"number of nodes."
-                )
+            if size >= 1 and not float(size).is_integer():
+                raise AtollError(f"split.{part} is {size:g}; it must be {_SIZE}.")
         total = sum(size for size in sizes.values() if size < 1)
         if total > 1 + 1e-9:
             raise AtollError(f"split.{_listed(sizes)} sum to {total:g}; they may sum to 1 at most.")

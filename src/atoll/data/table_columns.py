@@ -11,6 +11,7 @@ import polars
 from atoll.data.table_files import Table
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Holding
+from atoll.options import check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Columns:
     separator: str = ","
 
     def __post_init__(self) -> None:
+        check_options("data", self)
         for option in ("id", "label", "source", "target"):
             if not getattr(self, option):
                 raise AtollError(f"data.{option} is empty; set it to the name of a column.")

@@ -11,6 +11,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import check_options, option
 from atoll.registry import Registry
 
 partitions: Registry[Partition] = Registry("partition", "atoll.partition")
@@ -25,11 +26,10 @@ class Partition(ABC):
     """
 
     registered_name: ClassVar[str]
-    clients: int = 10
+    clients: int = option(10, at_least=1)
 
     def __post_init__(self) -> None:
-        if self.clients < 1:
-            raise AtollError(f"partition.clients is {self.clients}; there must be at least 1.")
+        check_options("partition", self)
 
     def cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         """The parties' graphs. Node ids tell which nodes are the same entity."""

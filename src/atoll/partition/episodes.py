@@ -65,11 +65,6 @@ def new_label_episodes(
             f"{graph.name} has {graph.classes} classes, so {new_classes} can't be new while as "
             f"many are drawn from the others; choose 1 to {graph.classes // 2} new classes."
         )
-    if labelled < 2 or tested < 1:
-        raise AtollError(
-            f"episodes need at least 2 labelled nodes a class and 1 to test, not {labelled} and "
-            f"{tested}."
-        )
     members = [np.flatnonzero(graph.y == c) for c in range(graph.classes)]
     for c, nodes in enumerate(members):
         needed = labelled if c < old else adapted + tested

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph, node_mask
+from atoll.options import option
 from atoll.partition.base import Partition, partitions
 from atoll.partition.episodes import Episode, new_label_episodes
 
@@ -28,16 +28,11 @@ class LabelDomains(Partition):
     apart), query nodes validate. The experiment's split is not used.
     """
 
-    new_classes: int = 2
-    labelled: int = 10
-    adapted: int = 0
-    tested: int = 20
+    new_classes: int = option(2, at_least=1)
+    labelled: int = option(10, at_least=2, why="one supports and one queries")
+    adapted: int = option(0, at_least=0, why="0 means as many as labelled")
+    tested: int = option(20, at_least=1)
     rehearsal: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.adapted < 0:
-            raise AtollError(f"partition.adapted is {self.adapted}; it can't be negative.")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if self.rehearsal:

@@ -6,8 +6,9 @@ from typing import Literal
 import numpy as np
 
 from atoll.graph import Graph, Holding
+from atoll.options import option
 from atoll.partition.base import Partition, nodes_of, partitions
-from atoll.partition.louvain import check_resolution, louvain_communities
+from atoll.partition.louvain import louvain_communities
 
 
 @partitions.register("louvain-anchors")
@@ -32,12 +33,8 @@ class LouvainAnchors(Partition):
     An anchor has its label and its place in the splits at each of its clients.
     """
 
-    resolution: float = 1.0
+    resolution: float = option(1.0, above=0)
     edges: Literal["induced", "own"] = "induced"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_resolution(self.resolution)
 
     def statistics(self, graph: Graph, rng: np.random.Generator) -> dict[str, float]:
         """Communities a client has on average, the thesis's ``|C^k|``."""
