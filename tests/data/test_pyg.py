@@ -68,7 +68,10 @@ def test_a_column_of_labels_and_gradients_on_features():
         ({"x": None}, " has no 'x'; set data.x first."),
         ({"edge_index": None}, " has no 'edge_index'; set data.edge_index first."),
         ({"y": None}, " has no 'y'; set data.y first."),
-        ({"y": torch.tensor([0, 1])}, ": y has 2 entries for 3 nodes; give one per node."),
+        (
+            {"y": torch.tensor([0, 1])},
+            ": y has 2 entries for 3 nodes; give one per node, -1 for unknown.",
+        ),
         (
             {"y": torch.eye(3)},
             ": y has the shape (3, 3); it must hold one class for each node.",

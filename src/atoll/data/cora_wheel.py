@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from atoll.atomic import written_whole
+from atoll.data.download import unpack
 from atoll.data.prepare import with_split
 from atoll.data.reading import checked_edges, compact, readable
 from atoll.errors import AtollError
@@ -55,8 +55,7 @@ def fetch_cora(folder: Path) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             for file in FILES:
-                with written_whole(folder / file) as part:
-                    part.write_bytes(packed.read(f"{_INSIDE}/{file}.gzip"))
+                unpack(packed, f"{_INSIDE}/{file}.gzip", folder / file)
     except OSError as problem:
         raise AtollError(
             f"cora can't be put into '{folder}' ({problem}); make the folder writable."

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from atoll.data.base import Dataset, datasets
 from atoll.data.party_read import load_graphs, load_party
-from atoll.data.party_write import write_parties
+from atoll.data.party_write import refuse_unlike, write_parties
 from atoll.data.table_columns import Columns
 from atoll.errors import AtollError
 from atoll.graph import (
@@ -85,7 +85,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
     Nodes with the same id are one node. ``merged.held(holding)`` is that party's graph again:
     nodes and edges in the same order, with its own features, labels and masks.
     """
-    _refuse_unlike(parties)
+    refuse_unlike(parties)
     ids = _common_ids(parties)
     unique, first, place = np.unique(ids, return_index=True, return_inverse=True)
     # Nodes in order of first appearance, so that the first party's come first and in its order.
@@ -130,24 +130,6 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         val=masks["val"],
         test=masks["test"],
     )
-
-
-def _refuse_unlike(parties: Sequence[Graph]) -> None:
-    first = parties[0]
-    for party in parties[1:]:
-        if party.features != first.features or party.feature_names != first.feature_names:
-            ours, theirs = set(first.feature_names), set(party.feature_names)
-            odd = sorted(ours ^ theirs)
-            what = f"'{odd[0]}' is only in one of them" if odd else "their order or number differs"
-            raise AtollError(
-                f"the parties '{first.name}' and '{party.name}' have different feature columns "
-                f"({what}); give all parties the same."
-            )
-        if (party.classes, party.class_names) != (first.classes, first.class_names):
-            raise AtollError(
-                f"the parties '{first.name}' and '{party.name}' have different classes; give all "
-                f"parties the same class_names."
-            )
 
 
 def _common_ids(parties: Sequence[Graph]) -> np.ndarray:

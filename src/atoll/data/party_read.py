@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import polars
-from scipy import sparse
 
 from atoll.data.party_manifest import (
     Manifest,
@@ -18,6 +17,7 @@ from atoll.data.party_manifest import (
     refuse_other_classes,
 )
 from atoll.data.party_write import INDICES, VALUES
+from atoll.data.reading import checked_csr, first_line
 from atoll.data.table_columns import (
     Columns,
     id_array,
@@ -175,15 +175,12 @@ def _written_features(nodes: Table, written: Written) -> Features:
             raise ValueError("their lists have different lengths")
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         shape = (len(places), written.features)
-        x = sparse.csr_array((_flat(values), _flat(places), indptr), shape=shape)
-        x.check_format(full_check=True)
+        return checked_csr((_flat(values), _flat(places), indptr), shape)
     except (ValueError, TypeError, polars.exceptions.PolarsError) as problem:
-        first = str(problem).strip().split("\n")[0].rstrip(".")
         raise AtollError(
-            f"{nodes.source}: {INDICES} and {VALUES} do not fit together ({first}); the file is "
-            f"damaged, fetch it anew."
+            f"{nodes.source}: {INDICES} and {VALUES} do not fit together ({first_line(problem)}); "
+            f"the file is damaged, fetch it anew."
         ) from problem
-    return x
 
 
 def _flat(lists: polars.Series) -> np.ndarray:

@@ -10,7 +10,7 @@ import polars
 
 from atoll.data.table_files import Table
 from atoll.errors import AtollError
-from atoll.graph import SPLITS, Holding
+from atoll.graph import SPLITS, Holding, nodes_of
 from atoll.options import check_options
 
 
@@ -204,12 +204,8 @@ def read_owners(table: Table, column: str) -> tuple[Holding, ...]:
     if (row := _first(owners.is_null())) is not None:
         raise table.problem(column, row, "the owner is missing; give every node one.")
     names = sorted_names(owners)
-    owner = numbered(owners, names).to_numpy()
-    order = np.argsort(owner, kind="stable")
-    ends = np.cumsum(np.bincount(owner, minlength=len(names)))[:-1]
-    return tuple(
-        Holding(name, nodes) for name, nodes in zip(names, np.split(order, ends), strict=True)
-    )
+    nodes = nodes_of(numbered(owners, names).to_numpy(), len(names))
+    return tuple(map(Holding, names, nodes))
 
 
 def id_array(ids: polars.Series) -> np.ndarray:

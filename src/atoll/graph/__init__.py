@@ -3,7 +3,7 @@
 from atoll.graph.edges import directed_edges, sorted_distinct, undirected_edges
 from atoll.graph.features import Features, dense, row_normalised, stacked
 from atoll.graph.graph import SPLITS, Graph, largest_component, make_graph, node_mask
-from atoll.graph.holding import Holding, View
+from atoll.graph.holding import Holding, View, nodes_of
 
 __all__ = [
     "SPLITS",
@@ -16,6 +16,7 @@ __all__ = [
     "largest_component",
     "make_graph",
     "node_mask",
+    "nodes_of",
     "row_normalised",
     "sorted_distinct",
     "stacked",

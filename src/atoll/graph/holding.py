@@ -43,6 +43,13 @@ class Holding:
     view: View | None = None
 
 
+def nodes_of(owner: np.ndarray, owners: int) -> list[np.ndarray]:
+    """The nodes of each owner, ascending, where ``owner [n]`` counts the owners from 0."""
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=owners))
+    return np.split(order, ends[:-1])
+
+
 def renumbered(
     holdings: tuple[Holding, ...], place: np.ndarray, columns: np.ndarray, edges: int
 ) -> tuple[Holding, ...]:

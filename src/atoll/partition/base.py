@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, nodes_of
 from atoll.options import check_options, option
 from atoll.registry import Registry
 
@@ -58,10 +58,3 @@ def by_nodes(graph: Graph, nodes_K: Iterable[np.ndarray]) -> list[Graph]:
 def by_owner(graph: Graph, owner: np.ndarray, clients: int) -> list[Graph]:
     """The induced graphs of disjoint owners ``[n]``; edges between owners are lost."""
     return by_nodes(graph, nodes_of(owner, clients))
-
-
-def nodes_of(owner: np.ndarray, parts: int) -> list[np.ndarray]:
-    """The nodes of each part, ascending."""
-    order = np.argsort(owner, kind="stable")
-    ends = np.cumsum(np.bincount(owner, minlength=parts))
-    return np.split(order, ends[:-1])

@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from atoll.graph import Graph, Holding
+from atoll.graph import Graph, Holding, nodes_of
 from atoll.options import option
-from atoll.partition.base import Partition, nodes_of, partitions
+from atoll.partition.base import Partition, partitions
 from atoll.partition.louvain import louvain_communities
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, nodes_of
 from atoll.options import option
-from atoll.partition.base import Partition, by_nodes, nodes_of, partitions
+from atoll.partition.base import Partition, by_nodes, partitions
 from atoll.partition.metis import metis_parts
 
 
