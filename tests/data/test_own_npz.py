@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from complaints import complaint
 from scipy import sparse
 
 from atoll.data import Npz
@@ -25,12 +26,6 @@ def stored(tmp_path, monkeypatch):
         return Npz(path="g.npz", directed=directed).load()
 
     return read
-
-
-def complaint(read, **arrays):
-    with pytest.raises(AtollError) as problem:
-        read(**arrays)
-    return str(problem.value)
 
 
 def csr_parts(prefix, matrix):

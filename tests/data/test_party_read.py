@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
-from party_examples import complaint, same, wheel
+from complaints import complaint
+from party_examples import same, wheel
 from scipy import sparse
 
 from atoll.data import Columns, Parties, load_party, write_parties

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars
 import pytest
-from party_examples import complaint, halves, same, wheel
+from complaints import complaint
+from party_examples import halves, same, wheel
 from scipy import sparse
 
 from atoll.data import load_party, write_parties
