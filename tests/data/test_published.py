@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from atoll.data.npz import read_npz
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_npz
 from atoll.errors import AtollError
 from atoll.graph import Graph
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_arrays, read_npz
 from atoll.data.prepare import prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_arrays, read_npz
 from atoll.data.reading import checked_labels, readable
 from atoll.graph import Graph, Holding, nodes_of
 

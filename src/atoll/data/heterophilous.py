@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_arrays
 from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_arrays
 from atoll.data.reading import checked_edges, checked_labels, compact, readable
 from atoll.graph import Graph, make_graph
 from atoll.options import option

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_edge_list_npz
 from atoll.data.prepare import prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_edge_list_npz
 from atoll.errors import AtollError, unknown
 from atoll.graph import SPLITS, Graph, Holding, stacked
 

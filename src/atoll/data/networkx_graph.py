@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars
 
-from atoll.data.memory import Memory, from_graph
+from atoll.data.in_memory import InMemory, from_graph
 from atoll.data.table_files import Table, free_name
 from atoll.data.tables import Tables, graph_of
 from atoll.errors import AtollError
@@ -28,7 +28,7 @@ def from_networkx(
     standardise: bool = False,
     directed: bool = False,
     name: str = "networkx",
-) -> Memory:
+) -> InMemory:
     """A NetworkX graph as the ``data`` of :func:`atoll.run`.
 
     ``label``, ``split``, ``owner`` and ``features`` name node attributes, with the meanings of

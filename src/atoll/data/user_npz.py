@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from atoll.data.arrays import checked_graph
 from atoll.data.base import Dataset, datasets
-from atoll.data.npz import CSR
+from atoll.data.published_npz import CSR
 from atoll.data.reading import DAMAGE, checked_csr, existing_file, first_line
+from atoll.data.user_arrays import checked_graph
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
 

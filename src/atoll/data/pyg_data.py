@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from atoll.data.arrays import checked_graph
-from atoll.data.memory import Memory, from_graph
+from atoll.data.in_memory import InMemory, from_graph
+from atoll.data.user_arrays import checked_graph
 from atoll.errors import AtollError
 from atoll.graph import SPLITS
 
@@ -27,7 +27,7 @@ def from_pyg(
     class_names: Sequence[str] = (),
     directed: bool = False,
     name: str = "pyg",
-) -> Memory:
+) -> InMemory:
     """A PyG ``Data`` as the ``data`` of :func:`atoll.run`.
 
     Reads ``x [n, f]`` (dense, or a torch sparse tensor, which stays sparse), ``edge_index [2, e]``,

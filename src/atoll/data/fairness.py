@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_npz
 from atoll.data.prepare import prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_npz
 from atoll.graph import Features, Graph, dense
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(PublishedDataset):
+class FairnessGraph(PublishedDataset):
     """People joined to those most like them, for studies of fairness (Agarwal et al., 2021).
 
     The edges come from the features, so an MLP does as well as a graph network here.
@@ -39,7 +39,7 @@ class Judged(PublishedDataset):
 
 @datasets.register("credit-default")
 @dataclass(frozen=True, kw_only=True)
-class CreditDefault(Judged):
+class CreditDefault(FairnessGraph):
     """30,000 holders of credit cards, 137,377 likenesses, 13 features, default or not."""
 
     folder: ClassVar[str] = "CreditDefault"
@@ -47,7 +47,7 @@ class CreditDefault(Judged):
 
 @datasets.register("bail")
 @dataclass(frozen=True, kw_only=True)
-class Bail(Judged):
+class Bail(FairnessGraph):
     """18,876 people released on bail, 311,870 likenesses, 18 features, reoffended or not."""
 
     folder: ClassVar[str] = "Bail"
@@ -55,7 +55,7 @@ class Bail(Judged):
 
 @datasets.register("german-credit")
 @dataclass(frozen=True, kw_only=True)
-class GermanCredit(Judged):
+class GermanCredit(FairnessGraph):
     """1,000 customers of a German bank, 21,742 likenesses, 27 features, good or bad credit."""
 
     folder: ClassVar[str] = "GermanCredit"
