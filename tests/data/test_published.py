@@ -83,7 +83,7 @@ def test_missing_files_are_downloaded_once(
     monkeypatch.setattr(Small, "url", server.url)
     for _ in range(2):
         assert Small().load().nodes == 5
-    assert server.asked == ["/raw/small.npz"]
+    assert server.requested == ["/raw/small.npz"]
     assert (empty_home / "Small/raw/small.npz").is_file()
 
 

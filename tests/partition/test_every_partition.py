@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_cut(name, graph, seed):
     assert fingerprint(cut(name, graph, seed)) == fingerprint(cut(name, graph, seed))
 
 
-# Nothing is drawn for a node a client.
+# Nothing is drawn where each node is a client.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "node-per-client"])
 def test_another_seed_usually_gives_another_cut(name):
     # METIS and Louvain find the cliques whatever the seed, so cut across them.

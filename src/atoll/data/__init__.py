@@ -1,4 +1,4 @@
-"""Datasets: one family a file. Each loads one graph, with its published split if it has one."""
+"""Datasets: one family per file. Each loads one graph, with its published split if it has one."""
 
 from atoll.data.base import Dataset, datasets
 from atoll.data.in_memory import from_graph

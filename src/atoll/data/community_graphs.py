@@ -17,10 +17,11 @@ from atoll.rng import stream
 class CommunityGraphs(Dataset):
     """Communities that consist of subgraphs, each of them one client.
 
-    ``subgraphs`` tells how many a community has, ``size`` how many nodes a subgraph has. Two nodes
-    of one community are linked with probability ``inside``, in one subgraph or not; two nodes of
-    different communities with ``between`` (Baek et al., 2023, Appendix B.3). Subgraphs are natural
-    holdings: the ``natural`` partition makes each a client, with the edges inside it.
+    ``subgraphs`` is the number of subgraphs of each community, ``size`` the number of nodes of each
+    subgraph. Two nodes of one community are linked with probability ``inside``, in one subgraph or
+    not; two nodes of different communities with ``between`` (Baek et al., 2023, Appendix B.3).
+    Subgraphs are natural holdings: the ``natural`` partition makes each a client, with the edges
+    inside it.
 
     The paper's communities have "different label distributions (e.g., nodes in the first community
     have label 0, whereas nodes in the last community have label 2)": the nodes of community c have
@@ -50,11 +51,11 @@ class CommunityGraphs(Dataset):
         rng = stream(self.seed, self.registered_name)
         community = np.repeat(np.arange(len(self.subgraphs)), np.array(self.subgraphs) * self.size)
         first, second = np.triu_indices(len(community), k=1)
-        like = community[first] == community[second]
-        linked = rng.random(len(first)) < np.where(like, self.inside, self.between)
-        astray = rng.random(len(community)) >= self.purity
-        anything = rng.integers(len(self.subgraphs), size=len(community))
-        label = np.where(astray, anything, community)
+        same = community[first] == community[second]
+        linked = rng.random(len(first)) < np.where(same, self.inside, self.between)
+        is_random = rng.random(len(community)) >= self.purity
+        any_label = rng.integers(len(self.subgraphs), size=len(community))
+        label = np.where(is_random, any_label, community)
         centre = self.signal * rng.normal(size=(len(self.subgraphs), self.features))
         x = centre[label] + rng.normal(size=(len(community), self.features))
         graph = make_graph(

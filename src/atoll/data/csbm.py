@@ -1,4 +1,4 @@
-"""Contextual stochastic block models: GFL's graphs of one data point a node."""
+"""Contextual stochastic block models: GFL's graphs with one data point per node."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class ContextualSBM(Dataset):
                 )
 
     def _link_probabilities(self) -> tuple[float, float]:
-        """Between nodes of unlike and of like sign."""
+        """Between nodes of different sign, and of the same sign."""
         shift = self.community_signal * self.degree**0.5
         return (self.degree - shift) / self.nodes, (self.degree + shift) / self.nodes
 
     @property
     def phi(self) -> float:
-        """How much the links tell against the features, from 0 to 1 (Chien et al., 2021).
+        """How much the links say compared with the features, from 0 to 1 (Chien et al., 2021).
 
         ``2/pi arctan(lambda sqrt(N/p) / mu)``
         """
@@ -117,7 +117,7 @@ class ContextualSBM(Dataset):
 @datasets.register("csbm-dnc")
 @dataclass(frozen=True, kw_only=True)
 class DeterministicNodes(ContextualSBM):
-    """GFL's synthetic graph: 200 nodes, 100 features, 2 classes, a data point a node (cSBM).
+    """GFL's synthetic graph: 200 nodes, 100 features, 2 classes, one data point per node (cSBM).
 
     Deterministic node classification, Wu et al., 2022, Appendix A.2.1: d = 8, lambda = 2, mu = 1,
     N = 200, p = 100; 10 % of the nodes train, 10 % validate, 80 % test; the training nodes are
@@ -164,7 +164,7 @@ def grown_set(blocks: Blocks, each: int, rng: np.random.Generator) -> np.ndarray
     """Connected nodes, ``each`` of either class.
 
     The paper selects "nodes randomly until the subgraph induced by these nodes is connected and it
-    has class balance". Twenty nodes drawn blindly out of 200 are practically never connected, so
+    has class balance". Twenty nodes drawn at random out of 200 are practically never connected, so
     the set grows: from a random node on, a random neighbour of the set whose class still lacks
     nodes is added, and a set that can't grow is dropped for another.
     """

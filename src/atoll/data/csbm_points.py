@@ -1,4 +1,4 @@
-"""Contextual stochastic block models where a node of the network holds many data points."""
+"""Contextual stochastic block models where each node of the network holds many data points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ContextualPoints(ContextualSBM):
     ``x_ij = sqrt(mu/N) y_ij u + Z_ij / sqrt(p)`` for a point of label y_ij. GFL's appendix writes
     ``Z_ij / p``, but then any classifier is right on every point, where the paper reports 61 % for
     its FedMLP on ``csbm-sc``; an MLP trained like it reaches 61 % with the ``sqrt(p)`` of
-    Deshpande et al. ``noise = "p"`` follows the letter.
+    Deshpande et al. ``noise = "p"`` follows the appendix to the letter.
     """
 
     points: int = option(40, at_least=1)

@@ -52,7 +52,7 @@ class Facebook(PublishedDataset):
 @datasets.register("twitch")
 @dataclass(frozen=True, kw_only=True)
 class Twitch(PublishedDataset):
-    """34,118 Twitch streamers in six countries, a natural client each; mature content or not.
+    """34,118 Twitch streamers in six countries, each a natural client; mature content or not.
 
     Friendships, and 3,170 binary features of games, places and habits, one feature space for all
     (Rozemberczki et al., 2021); the copy that torch_geometric downloads has 128 embedded features.

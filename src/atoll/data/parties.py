@@ -1,4 +1,4 @@
-"""A federation whose parties' graphs lie in folders, one a party."""
+"""A federation whose parties' graphs lie in folders, one per party."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Parties", "load_party", "merge", "write_parties"]
 @datasets.register("parties")
 @dataclass(frozen=True, kw_only=True)
 class Parties(Columns, Dataset):
-    """Your own parties: a folder with one folder a party, from atoll split or made by hand.
+    """Your own parties: a folder with one folder per party, from atoll split or made by hand.
 
     Use it with the partition ``natural``, which gives back each party's own graph. A folder made
     by hand holds ``nodes.csv`` or ``nodes.parquet`` and ``edges.csv`` or ``edges.parquet``; ids
@@ -143,7 +143,7 @@ def _merged_labels(
 ) -> np.ndarray:
     """Every label that any party knows."""
     y = np.full(len(ids), -1, dtype=np.int64)
-    teller = np.full(len(ids), -1)
+    known_from = np.full(len(ids), -1)
     for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
         before, known = y[at], party.y >= 0
         clash = np.flatnonzero(known & (before >= 0) & (before != party.y))
@@ -151,12 +151,12 @@ def _merged_labels(
             row = clash[0]
             name = party.class_names or [str(c) for c in range(party.classes)]
             raise AtollError(
-                f"the party '{parties[teller[at[row]]].name}' labels the node '{ids[at[row]]}' "
+                f"the party '{parties[known_from[at[row]]].name}' labels the node '{ids[at[row]]}' "
                 f"{name[before[row]]}, the party '{party.name}' {name[party.y[row]]}; correct one "
                 f"of them or leave one empty."
             )
         new = at[known & (before < 0)]
-        teller[new] = k
+        known_from[new] = k
         y[at[known]] = party.y[known]
     return y
 
@@ -166,18 +166,18 @@ def _merged_masks(
 ) -> dict[str, np.ndarray]:
     """The union of the parties' splits; nobody may test on what another trains on."""
     split = np.full(len(ids), -1)
-    teller = np.full(len(ids), -1)
+    known_from = np.full(len(ids), -1)
     for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
         for number, name in enumerate(SPLITS):
             mine = at[getattr(party, name)]
             clash = mine[(split[mine] >= 0) & (split[mine] != number)]
             if len(clash):
                 raise AtollError(
-                    f"the party '{parties[teller[clash[0]]].name}' has the node "
+                    f"the party '{parties[known_from[clash[0]]].name}' has the node "
                     f"'{ids[clash[0]]}' in {SPLITS[split[clash[0]]]}, the party '{party.name}' in "
                     f"{name}; put it into the same split in both."
                 )
-            teller[mine[split[mine] < 0]] = k
+            known_from[mine[split[mine] < 0]] = k
             split[mine] = number
     return {name: split == number for number, name in enumerate(SPLITS)}
 

@@ -1,4 +1,4 @@
-"""One folder a party: what a party takes home after a graph was cut."""
+"""One folder per party: what each party gets after a graph was cut."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
     A party's folder holds ``nodes.parquet`` (ids, labels, splits and features), ``edges.parquet``
     (each edge as its two ids, both directions of an undirected one) and ``party.toml`` (what the
     columns are, the classes in their common order, and counts): all that is its own, and of the
-    others nothing. Sparse features stay sparse: a list of places and a list of values a node.
+    others nothing. Sparse features stay sparse: per node a list of places and a list of values.
 
     ``folder`` must not exist or be empty. It appears complete or not at all.
     """
@@ -115,14 +115,14 @@ def _labels(graph: Graph) -> polars.Series:
 
 
 def _splits(graph: Graph) -> polars.Series:
-    said = np.zeros(graph.nodes, dtype=np.uint32)
-    for number, split in enumerate(SPLITS):
-        said[getattr(graph, split)] = number + 1
-    return polars.Series([None, *SPLITS], dtype=polars.String).gather(said)
+    number = np.zeros(graph.nodes, dtype=np.uint32)
+    for place, split in enumerate(SPLITS, start=1):
+        number[getattr(graph, split)] = place
+    return polars.Series([None, *SPLITS], dtype=polars.String).gather(number)
 
 
 def _dense_features(graph: Graph) -> polars.DataFrame:
-    """A column a feature, by its name or as f0, f1, ..."""
+    """One column per feature, by its name or as f0, f1, ..."""
     names = graph.feature_names or tuple(f"f{i}" for i in range(graph.features))
     return polars.DataFrame(np.asarray(graph.x), schema=list(names), orient="row")
 

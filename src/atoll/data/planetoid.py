@@ -32,9 +32,9 @@ class Planetoid(PublishedDataset):
     """A citation graph (Yang et al., 2016): papers, bags of words, topics.
 
     ``largest_component`` keeps only the largest connected component and ``normalise`` divides
-    each paper's words by their number; FED-PUB does both. The published split (20 papers a topic
-    train, 500 validate, 1,000 test, before the largest component is taken) is there as the split
-    ``public``. Features stay sparse.
+    each paper's words by their number; FED-PUB does both. The published split (20 papers per
+    topic train, 500 validate, 1,000 test, before the largest component is taken) is there as the
+    split ``public``. Features stay sparse.
     """
 
     sources: ClassVar[tuple[str, ...]] = ("auto", "planetoid")
@@ -166,7 +166,7 @@ class _ArraysOnly(pickle.Unpickler):
         try:
             return self._ALLOWED[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+            raise pickle.UnpicklingError(f"it needs {module}.{name}") from None
 
 
 def _load(path: Path) -> Any:

@@ -17,7 +17,7 @@ def with_split(graph: Graph, train: np.ndarray, val: np.ndarray, test: np.ndarra
 
 
 def prepared(graph: Graph, *, component: bool = False, normalise: bool = False) -> Graph:
-    """The largest component only, and rows of features that sum to one, as asked."""
+    """The largest component only, and rows of features that sum to one, if so chosen."""
     if component:
         graph = largest_component(graph)
     return replace(graph, x=row_normalised(graph.x)) if normalise else graph

@@ -25,12 +25,12 @@ class Split:
       what FED-PUB's code does (its text says 35 % for validation and test); it takes 5 % of
       ogbn-arxiv for training.
     - ``per-class``: ``per_class`` nodes of every class train; ``val`` and ``test`` are drawn
-      uniformly from the rest. Planetoid's own split has 20 a class, 500 and 1,000. With
+      uniformly from the rest. Planetoid's own split has 20 per class, 500 and 1,000. With
       ``per_class_val`` above 0, as many nodes of every class validate, in place of ``val``: GraphFL
-      takes 40 and 40 a class and 1,000 or 10,000 to test.
+      takes 40 and 40 per class and 1,000 or 10,000 to test.
     - ``public``: the masks that were published with the dataset; nothing is drawn.
 
-    ``rehearsal`` above 0 is for choosing settings without a look at the test nodes: as many further
+    ``rehearsal`` above 0 is for choosing settings without using the test nodes: as many further
     nodes, drawn from those in no other part, are tested on in their place. Training, validation
     and test nodes are drawn as ever, so the former are those of the run that is rehearsed.
 
@@ -89,7 +89,7 @@ class Split:
     ) -> dict[str, np.ndarray]:
         sizes = self._sizes()
         counts = [round(s * len(nodes)) if s < 1 else round(s) for s in sizes.values()]
-        # Fractions alone never ask for too much, but rounding may, by a node.
+        # Fractions alone never take too many nodes, but rounding may take one too many.
         if any(s >= 1 for s in sizes.values()) and sum(counts) > len(nodes):
             raise AtollError(
                 f"split.{_listed(sizes)} ask for {sum(counts)} nodes, but {graph.name} has "
@@ -99,20 +99,20 @@ class Split:
         return dict(zip(sizes, pieces, strict=False))
 
     def _per_class(self, graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """The parts that have so many nodes of every class."""
-        asked = self.per_class + self.per_class_val
+        """The parts that have a fixed number of nodes of every class."""
+        wanted = self.per_class + self.per_class_val
         chosen = []
         for label in range(graph.classes):
             members = np.flatnonzero(graph.y == label)
-            if 0 < len(members) < asked:
+            if 0 < len(members) < wanted:
                 what = (
                     "split.per_class and per_class_val" if self.per_class_val else "split.per_class"
                 )
                 raise AtollError(
                     f"class {label} of {graph.name} has {len(members)} nodes, fewer than {what} "
-                    f"{asked}; ask for fewer."
+                    f"{wanted}; ask for fewer."
                 )
-            chosen.append(rng.permutation(members)[:asked])
+            chosen.append(rng.permutation(members)[:wanted])
         parts = {"train": np.concatenate([nodes[: self.per_class] for nodes in chosen])}
         if self.per_class_val:
             parts["val"] = np.concatenate([nodes[self.per_class :] for nodes in chosen])

@@ -42,7 +42,7 @@ class Table:
         if len(known) > _LISTED_AT_MOST:
             known = get_close_matches(name, known, n=5, cutoff=0.0)
         if name == option:
-            # Nobody misspelt it: it is the default, and what is near means nothing.
+            # The default is not a misspelling, so a similar name means nothing.
             raise AtollError(
                 f"{self.source} has no {self.noun} '{name}'; set {self.prefix}{option} to the one "
                 f"that plays its part (there is: {', '.join(known)})."

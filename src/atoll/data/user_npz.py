@@ -55,7 +55,7 @@ class Npz(Dataset):
 
 
 class _Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an .npz file, each read and checked when it is asked for."""
+    """The arrays of an .npz file, each read and checked when it is needed."""
 
     def __init__(self, where: str, opened: np.lib.npyio.NpzFile) -> None:
         self.where, self.opened = where, opened

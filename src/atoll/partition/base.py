@@ -32,7 +32,7 @@ class Partition(ABC):
         check_options("partition", self)
 
     def cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
-        """The parties' graphs. Node ids tell which nodes are the same entity."""
+        """The parties' graphs. The same id means the same entity."""
         if self.clients > graph.nodes:
             raise AtollError(
                 f"{graph.name} has {graph.nodes} nodes and can't be cut into {self.clients} "
@@ -41,7 +41,7 @@ class Partition(ABC):
         return self._cut(graph, rng)
 
     def statistics(self, graph: Graph, rng: np.random.Generator) -> dict[str, float]:
-        """What the scheme itself can tell of a cut beyond the parties' graphs, for tables."""
+        """Statistics of a cut that the parties' graphs alone do not show, for tables."""
         return {}
 
     @abstractmethod

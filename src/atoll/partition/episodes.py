@@ -1,4 +1,4 @@
-"""Tasks with label domains of their own, sampled for each client."""
+"""Tasks with their own label domains, sampled per client."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def new_label_episodes(
     nodes of it to test on. Clients draw independently, so their nodes may coincide.
 
     Ambiguity: new classes are adapted to with "the same number of nodes as the support nodes", in
-    training there are 10 nodes a class, and Table 2 varies the number of labelled nodes as 2, 6,
+    training there are 10 nodes per class, and Table 2 varies the number of labelled nodes as 2, 6,
     10. With ``adapted = 0`` it is as many for each class as in training, namely ``labelled``, and
     both vary together; otherwise the number in training can stay at 10.
     """
@@ -71,7 +71,7 @@ def new_label_episodes(
         if len(nodes) < needed:
             raise AtollError(
                 f"class {c} of {graph.name} has {len(nodes)} nodes and episodes need {needed}; "
-                f"lower their number of nodes a class."
+                f"lower their number of nodes per class."
             )
     new = np.arange(old, graph.classes)
     sizes = (labelled, adapted, tested)

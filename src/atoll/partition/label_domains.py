@@ -18,14 +18,14 @@ class LabelDomains(Partition):
     Wang et al., 2020, Section 5.1.3; :func:`atoll.partition.episodes.new_label_episodes` has the
     sampling. The last ``new_classes`` classes are new. Every client holds the complete graph and
     the labels of its own nodes only: support and query nodes of ``new_classes`` of the other
-    classes, ``labelled`` nodes a class altogether; ``adapted`` nodes of each new class to adapt
+    classes, ``labelled`` nodes per class altogether; ``adapted`` nodes of each new class to adapt
     with (0: as many as ``labelled``); and ``tested`` further ones to test on.
 
-    ``rehearsal`` is for choosing settings without a look at the new classes: those are left out,
+    ``rehearsal`` is for choosing settings without using the new classes: those are left out,
     and the last ``new_classes`` of the others are the new ones.
 
-    Labels are those of the graph. Support nodes and nodes to adapt with train (classes tell them
-    apart), query nodes validate. The experiment's split is not used.
+    Labels are those of the graph. Support nodes and nodes to adapt with train (their classes
+    differ), query nodes validate. The experiment's split is not used.
     """
 
     new_classes: int = option(2, at_least=1)

@@ -16,8 +16,8 @@ from atoll.partition.base import Partition, by_owner, partitions
 class Louvain(Partition):
     """Louvain communities merged at random into the clients, disjoint (FedSage).
 
-    Zhang et al., 2021, as FED-PUB's Appendix C.2 describes it: Louvain (Blondel et al., 2008) can't
-    be told how many communities to find, so the many it finds are merged at random, whatever
+    Zhang et al., 2021, as FED-PUB's Appendix C.2 describes it: Louvain (Blondel et al., 2008) does
+    not take a number of communities, so the many it finds are merged at random, whatever
     their properties, until there are as many as clients.
 
     Ambiguity: "randomly merge" is read as dealing the shuffled communities out in turn, so that
