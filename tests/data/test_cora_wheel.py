@@ -156,9 +156,9 @@ def test_pypi_steps_in_when_planetoid_is_out_of_reach(
     assert not (empty_home / "Cora" / "raw").exists() or not any(
         (empty_home / "Cora" / "raw").iterdir()
     )
-    asked = len(server.requested)
+    before = len(server.requested)
     same_graph(Cora(normalise=False).load(), Cora(normalise=False).load())
-    assert len(server.requested) == asked
+    assert len(server.requested) == before
 
 
 def test_planetoid_alone_may_be_asked_for(

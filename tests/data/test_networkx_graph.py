@@ -99,8 +99,8 @@ def test_unknown_attributes_and_twin_names():
 def test_the_karate_club_trains(tmp_path):
     club = nx.karate_club_graph()
     nx.set_node_attributes(club, dict(club.degree), "degree")
-    near = nx.single_source_shortest_path_length(club, 0)
-    nx.set_node_attributes(club, near, "from the instructor")
+    steps = nx.single_source_shortest_path_length(club, 0)
+    nx.set_node_attributes(club, steps, "from the instructor")
     data = from_networkx(club, label="club", standardise=True)
     result = atoll.run(data=data, partition="metis", clients=2, rounds=30, out=tmp_path / "run")
     assert sum(client["nodes"] for client in result.per_client) == 34

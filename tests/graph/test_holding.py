@@ -1,4 +1,4 @@
-"""What a party sees of a node that it shares, and names of classes."""
+"""What a party has of a node that it shares, and names of classes."""
 
 from dataclasses import replace
 
