@@ -161,7 +161,7 @@ def test_pypi_steps_in_when_planetoid_is_out_of_reach(
     assert len(server.requested) == before
 
 
-def test_planetoid_alone_may_be_asked_for(
+def test_planetoid_alone_may_be_chosen(
     empty_home: Path, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not empty_home.exists()
