@@ -1,22 +1,17 @@
-"""What parties naturally hold of a larger graph, and how they see it."""
+"""What parties naturally hold of a larger graph, and where their own view of it differs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
-if TYPE_CHECKING:
-    from atoll.graph import Graph
-
-Features: TypeAlias = "np.ndarray | sparse.csr_array"
+from atoll.graph.features import Features
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a party sees of its ``m`` nodes where others that hold them too see something else.
+    """What a party has of its ``m`` nodes where others that hold them too have something else.
 
     ``x [m, f]`` are the features as the party has them, ``known [m]`` says whose labels it knows
     and ``used [m]`` which nodes it trains, validates or tests on; None is as in the graph.
@@ -26,21 +21,7 @@ class View:
     known: np.ndarray | None = None
     used: np.ndarray | None = None
 
-    def of(self, party: Graph) -> Graph:
-        """A party's graph as it sees it; splits of the whole reach it only where it allows."""
-        allowed = np.ones(party.nodes, dtype=bool)
-        for restriction in (self.known, self.used):
-            allowed &= True if restriction is None else restriction
-        return replace(
-            party,
-            x=party.x if self.x is None else self.x,
-            y=party.y if self.known is None else np.where(self.known, party.y, -1),
-            train=party.train & allowed,
-            val=party.val & allowed,
-            test=party.test & allowed,
-        )
-
-    def kept(self, rows: np.ndarray) -> View:
+    def of(self, rows: np.ndarray) -> View:
         """The view of some of the nodes."""
         parts = (self.x, self.known, self.used)
         return View(*(None if part is None else part[rows] for part in parts))
@@ -62,26 +43,37 @@ class Holding:
     view: View | None = None
 
 
-def shrunk(
+def nodes_of(owner: np.ndarray, owners: int) -> list[np.ndarray]:
+    """The nodes of each owner, ascending, where ``owner [n]`` counts the owners from 0."""
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=owners))
+    return np.split(order, ends[:-1])
+
+
+def renumbered(
     holdings: tuple[Holding, ...], place: np.ndarray, columns: np.ndarray, edges: int
 ) -> tuple[Holding, ...]:
-    """Holdings in the numbers of a subgraph that keeps some columns; empty ones are gone."""
+    """Holdings in the numbers of a subgraph; those without any node in it are dropped.
+
+    ``place [n]`` is each node's number in the subgraph (-1 outside), ``columns`` are the edges it
+    keeps of ``edges`` in all.
+    """
     if not holdings:
         return ()
     edge_place = np.full(edges, -1, dtype=np.int64)
     edge_place[columns] = np.arange(len(columns))
 
-    def moved(numbers: np.ndarray, place: np.ndarray) -> np.ndarray:
+    def kept(numbers: np.ndarray, place: np.ndarray) -> np.ndarray:
         places: np.ndarray = place[numbers]
         return places[places >= 0]
 
-    moved_holdings = (
+    inside = (
         replace(
             holding,
-            nodes=moved(holding.nodes, place),
-            edges=None if holding.edges is None else moved(holding.edges, edge_place),
-            view=holding.view and holding.view.kept(place[holding.nodes] >= 0),
+            nodes=kept(holding.nodes, place),
+            edges=None if holding.edges is None else kept(holding.edges, edge_place),
+            view=holding.view and holding.view.of(place[holding.nodes] >= 0),
         )
         for holding in holdings
     )
-    return tuple(holding for holding in moved_holdings if len(holding.nodes))
+    return tuple(holding for holding in inside if len(holding.nodes))

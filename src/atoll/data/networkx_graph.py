@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars
 
-from atoll.data.memory import Memory, from_graph
-from atoll.data.table_files import Table
+from atoll.data.in_memory import InMemory, from_graph
+from atoll.data.table_files import Table, free_name
 from atoll.data.tables import Tables, graph_of
 from atoll.errors import AtollError
 
@@ -28,7 +28,7 @@ def from_networkx(
     standardise: bool = False,
     directed: bool = False,
     name: str = "networkx",
-) -> Memory:
+) -> InMemory:
     """A NetworkX graph as the ``data`` of :func:`atoll.run`.
 
     ``label``, ``split``, ``owner`` and ``features`` name node attributes, with the meanings of
@@ -38,7 +38,7 @@ def from_networkx(
     """
     ids = _names(graph)
     attributes = list(dict.fromkeys(key for _, values in graph.nodes(data=True) for key in values))
-    key = _free_name("node", {str(attribute) for attribute in attributes})
+    key = free_name("node", {str(attribute) for attribute in attributes})
     nodes = polars.DataFrame(
         [
             polars.Series(key, ids, dtype=polars.String),
@@ -95,9 +95,3 @@ def _attribute(graph: networkx.Graph, key: str) -> polars.Series:
 def _table(frame: polars.DataFrame, source: str, place: Callable[[int], str]) -> Table:
     # Attributes have Python's types, node by node: text among numbers is a mistake, as in CSV.
     return Table(frame, source, place, typed=False, noun="attribute", prefix="")
-
-
-def _free_name(wanted: str, taken: set[str]) -> str:
-    while wanted in taken:
-        wanted += "_"
-    return wanted

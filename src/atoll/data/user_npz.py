@@ -9,23 +9,12 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from atoll.data.arrays import (
-    SPLITS,
-    assemble,
-    checked_edges,
-    checked_features,
-    checked_ids,
-    checked_labels,
-    checked_mask,
-    class_count,
-    owner_holdings,
-)
 from atoll.data.base import Dataset, datasets
-from atoll.data.reading import DAMAGE
+from atoll.data.published_npz import CSR
+from atoll.data.reading import DAMAGE, checked_csr, existing_file, first_line
+from atoll.data.user_arrays import checked_graph
 from atoll.errors import AtollError
-from atoll.graph import Graph
-
-_CSR = ("data", "indices", "indptr", "shape")
+from atoll.graph import SPLITS, Graph
 
 
 @datasets.register("npz")
@@ -49,40 +38,24 @@ class Npz(Dataset):
             return self._graph(f"'{self.path}'", _Arrays(f"'{self.path}'", opened))
 
     def _graph(self, where: str, arrays: _Arrays) -> Graph:
-        x = checked_features(where, *_features(where, arrays))
-        nodes = x.shape[0]
-        y, names = checked_labels(where, *_one_of(where, arrays, "labels", "y", "labels"))
-        if len(y) != nodes:
-            raise AtollError(
-                f"{where}: there are {len(y)} labels for {nodes} nodes; give one per node, -1 for "
-                f"unknown."
-            )
-        names = names or _class_names(where, arrays, y)
-        key, edges = _edges(where, arrays)
-        return assemble(
-            x=x,
-            edges=checked_edges(where, key, edges, nodes),
-            y=y,
-            classes=class_count(where, y, names),
-            ids=checked_ids(where, "ids", arrays["ids"], nodes)
-            if "ids" in arrays
-            else np.arange(nodes),
+        names = arrays.get("class_names", np.zeros(0, dtype=str))
+        masks = {split: arrays.get(f"{split}_mask") for split in SPLITS}
+        return checked_graph(
+            where,
+            x=_features(where, arrays),
+            edges=_edges(where, arrays),
+            labels=_one_of(where, arrays, "labels", "y", "labels"),
             name=Path(self.path).stem,
-            splits={
-                split: checked_mask(where, f"{split}_mask", arrays[f"{split}_mask"], y)
-                for split in SPLITS
-                if f"{split}_mask" in arrays
-            },
-            holdings=owner_holdings(where, "owner", arrays["owner"], nodes)
-            if "owner" in arrays
-            else (),
-            class_names=names,
+            ids=arrays.get("ids"),
+            owner=arrays.get("owner"),
+            masks={split: mask for split, mask in masks.items() if mask is not None},
+            class_names=tuple(map(str, names.reshape(-1).tolist())),
             directed=self.directed,
         )
 
 
 class _Arrays(Mapping[str, np.ndarray]):
-    """The arrays of an .npz file, each read and checked when it is asked for."""
+    """The arrays of an .npz file, each read and checked when it is needed."""
 
     def __init__(self, where: str, opened: np.lib.npyio.NpzFile) -> None:
         self.where, self.opened = where, opened
@@ -95,7 +68,7 @@ class _Arrays(Mapping[str, np.ndarray]):
         except DAMAGE as problem:
             raise AtollError(
                 f"{self.where}: '{key}' is damaged or holds Python objects, which are not loaded "
-                f"({str(problem).rstrip('.')}); save it as plain numbers or text."
+                f"({first_line(problem)}); save it as plain numbers or text."
             ) from problem
         return array
 
@@ -107,13 +80,7 @@ class _Arrays(Mapping[str, np.ndarray]):
 
 
 def _opened(path: str) -> np.lib.npyio.NpzFile:
-    if not path:
-        raise AtollError("data.path is not given; set it to the .npz file of your graph.")
-    file = Path(path)
-    if file.is_dir():
-        raise AtollError(f"'{file}' (data.path) is a folder; name the .npz file in it.")
-    if not file.is_file():
-        raise AtollError(f"there is no file '{file}' (data.path); check the path.")
+    file = existing_file(path, "path", ".npz", "your graph")
     try:
         opened: np.lib.npyio.NpzFile | np.ndarray = np.load(file, allow_pickle=False)
     except DAMAGE as problem:
@@ -160,34 +127,20 @@ def _edges(where: str, arrays: _Arrays) -> tuple[str, np.ndarray]:
 
 
 def _csr(where: str, arrays: _Arrays, prefix: str) -> sparse.csr_array:
-    for part in _CSR:
+    for part in CSR:
         if f"{prefix}_{part}" not in arrays and (prefix, part) != ("adj", "data"):
             raise AtollError(
                 f"{where} has no '{prefix}_{part}'; a matrix in CSR form needs {prefix}_data, "
                 f"{prefix}_indices, {prefix}_indptr and {prefix}_shape."
             )
-    indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in _CSR[1:])
+    indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in CSR[1:])
     data = arrays[f"{prefix}_data"] if f"{prefix}_data" in arrays else np.ones(len(indices))
     try:
-        matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        matrix.check_format(full_check=True)
+        matrix = checked_csr((data, indices, indptr), shape)
         matrix.eliminate_zeros()
     except (ValueError, TypeError, IndexError) as problem:
-        first = str(problem).strip().split("\n")[0].rstrip(".")
         raise AtollError(
             f"{where}: {prefix}_data, {prefix}_indices, {prefix}_indptr and {prefix}_shape do not "
-            f"fit together as a CSR matrix ({first}); write them anew."
+            f"fit together as a CSR matrix ({first_line(problem)}); write them anew."
         ) from problem
     return matrix
-
-
-def _class_names(where: str, arrays: _Arrays, y: np.ndarray) -> tuple[str, ...]:
-    if "class_names" not in arrays:
-        return ()
-    names = tuple(str(name) for name in arrays["class_names"].reshape(-1).tolist())
-    if len(names) <= y.max(initial=-1) or len(set(names)) != len(names):
-        raise AtollError(
-            f"{where}: class_names has {len(set(names))} different names, but labels go up to "
-            f"{y.max(initial=-1)}; name each class once."
-        )
-    return names

@@ -1,4 +1,4 @@
-"""People judged by tables: credit and bail."""
+"""People in tables of credit and bail, for studies of fairness."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_npz
 from atoll.data.prepare import prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_npz
 from atoll.graph import Features, Graph, dense
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(PublishedDataset):
-    """People joined to those most like them, for studies of fairness (Agarwal et al., 2021).
+class FairnessGraph(PublishedDataset):
+    """People linked to the most similar ones, for studies of fairness (Agarwal et al., 2021).
 
     The edges come from the features, so an MLP does as well as a graph network here.
     ``standardise`` gives each feature mean zero and variance one (amounts and flags differ by four
@@ -39,24 +39,24 @@ class Judged(PublishedDataset):
 
 @datasets.register("credit-default")
 @dataclass(frozen=True, kw_only=True)
-class CreditDefault(Judged):
-    """30,000 holders of credit cards, 137,377 likenesses, 13 features, default or not."""
+class CreditDefault(FairnessGraph):
+    """30,000 holders of credit cards, 137,377 similar pairs, 13 features, default or not."""
 
     folder: ClassVar[str] = "CreditDefault"
 
 
 @datasets.register("bail")
 @dataclass(frozen=True, kw_only=True)
-class Bail(Judged):
-    """18,876 people released on bail, 311,870 likenesses, 18 features, reoffended or not."""
+class Bail(FairnessGraph):
+    """18,876 people released on bail, 311,870 similar pairs, 18 features, reoffended or not."""
 
     folder: ClassVar[str] = "Bail"
 
 
 @datasets.register("german-credit")
 @dataclass(frozen=True, kw_only=True)
-class GermanCredit(Judged):
-    """1,000 customers of a German bank, 21,742 likenesses, 27 features, good or bad credit."""
+class GermanCredit(FairnessGraph):
+    """1,000 customers of a German bank, 21,742 similar pairs, 27 features, good or bad credit."""
 
     folder: ClassVar[str] = "GermanCredit"
 
@@ -64,8 +64,8 @@ class GermanCredit(Judged):
 def standardised(x: Features) -> np.ndarray:
     """Each column minus its mean, divided by its standard deviation; constant columns are 0."""
     values = dense(x).astype(np.float64)
-    spread = values.std(axis=0)
+    deviation = values.std(axis=0)
     varies = values.max(axis=0) > values.min(axis=0)
-    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+    scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
     scaled: np.ndarray = ((values - values.mean(axis=0)) * scale).astype(np.float32)
     return scaled

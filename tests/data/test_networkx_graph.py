@@ -4,10 +4,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from complaints import complaint
 
 import atoll
 from atoll.data import from_networkx
-from atoll.errors import AtollError
 
 
 def friends() -> nx.Graph:
@@ -19,10 +19,8 @@ def friends() -> nx.Graph:
     return graph
 
 
-def complaint(graph, **options):
-    with pytest.raises(AtollError) as problem:
-        from_networkx(graph, **({"label": "side"} | options))
-    return str(problem.value)
+def by_side(graph, label="side"):
+    return from_networkx(graph, label=label)
 
 
 def test_attributes_become_labels_and_features():
@@ -73,34 +71,36 @@ def test_an_attribute_may_be_called_node():
 def test_a_wrong_attribute_is_named_with_its_node():
     graph = friends()
     del graph.nodes["bob"]["age"]
-    assert complaint(graph) == (
+    assert complaint(by_side, graph) == (
         "the NetworkX graph, attribute 'age', node 'bob': the number is missing; fill it in, drop "
         "the row or leave the column out."
     )
     graph.nodes["bob"]["age"] = "old"
-    assert complaint(graph) == (
+    assert complaint(by_side, graph) == (
         "the NetworkX graph, attribute 'age', node 'bob': 'old' stands in a column that also holds "
         "numbers (30 in node 'ann'); correct it, or list the column in categorical."
     )
     graph.nodes["bob"]["age"] = {41}
-    assert complaint(graph).startswith("the NetworkX graph, attribute 'age': it holds Object; ")
+    assert complaint(by_side, graph).startswith(
+        "the NetworkX graph, attribute 'age': it holds Object; "
+    )
 
 
 def test_unknown_attributes_and_twin_names():
-    assert complaint(friends(), label="sied") == (
+    assert complaint(by_side, friends(), label="sied") == (
         "unknown attribute of the NetworkX graph (label) 'sied': did you mean 'side'?"
     )
-    assert complaint(nx.path_graph([1, "1"])) == (
+    assert complaint(by_side, nx.path_graph([1, "1"])) == (
         "two nodes of the NetworkX graph are called '1' when written as text; rename one."
     )
-    assert complaint(nx.Graph()) == "the NetworkX graph has no nodes; add some."
+    assert complaint(by_side, nx.Graph()) == "the NetworkX graph has no nodes; add some."
 
 
 def test_the_karate_club_trains(tmp_path):
     club = nx.karate_club_graph()
     nx.set_node_attributes(club, dict(club.degree), "degree")
-    near = nx.single_source_shortest_path_length(club, 0)
-    nx.set_node_attributes(club, near, "from the instructor")
+    steps = nx.single_source_shortest_path_length(club, 0)
+    nx.set_node_attributes(club, steps, "from the instructor")
     data = from_networkx(club, label="club", standardise=True)
     result = atoll.run(data=data, partition="metis", clients=2, rounds=30, out=tmp_path / "run")
     assert sum(client["nodes"] for client in result.per_client) == 34

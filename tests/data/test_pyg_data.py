@@ -68,7 +68,10 @@ def test_a_column_of_labels_and_gradients_on_features():
         ({"x": None}, " has no 'x'; set data.x first."),
         ({"edge_index": None}, " has no 'edge_index'; set data.edge_index first."),
         ({"y": None}, " has no 'y'; set data.y first."),
-        ({"y": torch.tensor([0, 1])}, ": y has 2 entries for 3 nodes; give one per node."),
+        (
+            {"y": torch.tensor([0, 1])},
+            ": y has 2 entries for 3 nodes; give one per node, -1 for unknown.",
+        ),
         (
             {"y": torch.eye(3)},
             ": y has the shape (3, 3); it must hold one class for each node.",
@@ -100,8 +103,8 @@ def test_a_real_pyg_data_trains(tmp_path):
 
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
-    near = np.argwhere(rng.random((40, 40)) < np.where(y[:, None] == y, 0.3, 0.02)).T
+    linked = np.argwhere(rng.random((40, 40)) < np.where(y[:, None] == y, 0.3, 0.02)).T
     noisy = torch.tensor(y[:, None] + 0.3 * rng.standard_normal((40, 3)), dtype=torch.float32)
-    given = from_pyg(Data(x=noisy, edge_index=torch.tensor(near), y=torch.tensor(y)))
+    given = from_pyg(Data(x=noisy, edge_index=torch.tensor(linked), y=torch.tensor(y)))
     result = atoll.run(data=given, partition="random", clients=2, rounds=20, out=tmp_path / "run")
     assert result.test_accuracy > 0.8

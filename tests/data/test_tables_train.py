@@ -26,13 +26,13 @@ def iris_tables(tmp_path):
         polars.Series("garden", ["east" if i % 5 < 3 else "west" for i in range(150)]),
     )
     nodes.write_csv(tmp_path / "flowers.csv")
-    near = kneighbors_graph(measured, 4).tocoo()
+    linked = kneighbors_graph(measured, 4).tocoo()
     polars.DataFrame(
-        {"one": [f"iris {i}" for i in near.row], "other": [f"iris {i}" for i in near.col]}
-    ).write_csv(tmp_path / "likeness.csv")
+        {"one": [f"iris {i}" for i in linked.row], "other": [f"iris {i}" for i in linked.col]}
+    ).write_csv(tmp_path / "similar.csv")
     return Tables(
         nodes=str(tmp_path / "flowers.csv"),
-        edges=str(tmp_path / "likeness.csv"),
+        edges=str(tmp_path / "similar.csv"),
         id="flower",
         label="kind",
         owner="garden",

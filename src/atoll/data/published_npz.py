@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from atoll.data.reading import checked_edges, checked_labels, compact, readable
+from atoll.data.reading import checked_csr, checked_edges, checked_labels, compact, readable
 from atoll.graph import Graph, make_graph
 
-_CSR = ("data", "indices", "indptr", "shape")
+CSR = ("data", "indices", "indptr", "shape")
 
 
 def read_npz(path: Path, name: str) -> Graph:
@@ -48,8 +48,7 @@ def read_arrays(path: Path, *names: str) -> list[np.ndarray]:
 
 
 def _csr(path: Path, prefix: str) -> sparse.csr_array:
-    *parts, shape = read_arrays(path, *(f"{prefix}_{part}" for part in _CSR))
-    matrix = sparse.csr_array(tuple(parts), shape=tuple(int(size) for size in shape))
-    matrix.check_format(full_check=True)
+    *parts, shape = read_arrays(path, *(f"{prefix}_{part}" for part in CSR))
+    matrix = checked_csr(parts, shape)
     matrix.sum_duplicates()
     return matrix.astype(np.float32)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from atoll.data.credit import Bail, GermanCredit, standardised
+from atoll.data.fairness import Bail, GermanCredit, standardised
 from atoll.errors import AtollError
 
 

@@ -18,7 +18,7 @@ _alive: WeakValueDictionary[str, Graph] = WeakValueDictionary()
 
 @datasets.register("memory")
 @dataclass(frozen=True, kw_only=True)
-class Memory(Dataset):
+class InMemory(Dataset):
     """A graph made in Python: atoll.data.from_graph, from_pyg, from_networkx.
 
     A run's config keeps the graph's ``digest``, never the graph. To resume such a run, make the
@@ -29,6 +29,7 @@ class Memory(Dataset):
     given: InitVar[Graph | None] = None
 
     def __post_init__(self, given: Graph | None) -> None:
+        super().__post_init__()
         if given is not None:
             # Not a field, so that descriptions of a run don't carry it.
             object.__setattr__(self, "_held", given)
@@ -45,9 +46,9 @@ class Memory(Dataset):
         return held
 
 
-def from_graph(graph: Graph) -> Memory:
+def from_graph(graph: Graph) -> InMemory:
     """A graph as the ``data`` of :func:`atoll.run`."""
-    return Memory(digest=digest(graph), given=graph)
+    return InMemory(digest=digest(graph), given=graph)
 
 
 def digest(graph: Graph) -> str:

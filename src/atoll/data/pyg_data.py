@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from atoll.data.arrays import (
-    SPLITS,
-    assemble,
-    checked_edges,
-    checked_features,
-    checked_ids,
-    checked_labels,
-    checked_mask,
-    class_count,
-    owner_holdings,
-)
-from atoll.data.memory import Memory, from_graph
+from atoll.data.in_memory import InMemory, from_graph
+from atoll.data.user_arrays import checked_graph
 from atoll.errors import AtollError
+from atoll.graph import SPLITS
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -36,7 +27,7 @@ def from_pyg(
     class_names: Sequence[str] = (),
     directed: bool = False,
     name: str = "pyg",
-) -> Memory:
+) -> InMemory:
     """A PyG ``Data`` as the ``data`` of :func:`atoll.run`.
 
     Reads ``x [n, f]`` (dense, or a torch sparse tensor, which stays sparse), ``edge_index [2, e]``,
@@ -47,25 +38,16 @@ def from_pyg(
     for needed in ("x", "edge_index", "y"):
         if getattr(data, needed, None) is None:
             raise AtollError(f"{_WHERE} has no '{needed}'; set data.{needed} first.")
-    x = checked_features(_WHERE, "x", _matrix(data.x))
-    nodes = x.shape[0]
-    y, _ = checked_labels(_WHERE, "y", _array(data.y))
-    if len(y) != nodes:
-        raise AtollError(f"{_WHERE}: y has {len(y)} entries for {nodes} nodes; give one per node.")
     masks = {split: getattr(data, f"{split}_mask", None) for split in SPLITS}
-    graph = assemble(
-        x=x,
-        edges=checked_edges(_WHERE, "edge_index", _array(data.edge_index), nodes),
-        y=y,
-        classes=class_count(_WHERE, y, class_names),
-        ids=np.arange(nodes) if ids is None else checked_ids(_WHERE, "ids", np.array(ids), nodes),
+    graph = checked_graph(
+        _WHERE,
+        x=("x", _matrix(data.x)),
+        edges=("edge_index", _array(data.edge_index)),
+        labels=("y", _array(data.y)),
         name=name,
-        splits={
-            split: checked_mask(_WHERE, f"{split}_mask", _array(mask), y)
-            for split, mask in masks.items()
-            if mask is not None
-        },
-        holdings=() if owner is None else owner_holdings(_WHERE, "owner", np.array(owner), nodes),
+        ids=None if ids is None else np.array(ids),
+        owner=None if owner is None else np.array(owner),
+        masks={split: _array(mask) for split, mask in masks.items() if mask is not None},
         class_names=tuple(class_names),
         directed=directed,
     )

@@ -10,9 +10,10 @@ from scipy import sparse
 
 from atoll.data.table_columns import sorted_names
 from atoll.errors import AtollError
-from atoll.graph import Features, Graph, Holding, undirected_edges
+from atoll.graph import SPLITS, Features, Graph, Holding, directed_edges, nodes_of, undirected_edges
 
-SPLITS = ("train", "val", "test")
+# An array and the key that messages call it by.
+Named = tuple[str, Any]
 
 
 def assemble(
@@ -46,20 +47,47 @@ def assemble(
     )
 
 
-def directed_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
-    """Every edge once in its own direction, without self-loops, sorted."""
-    source, target = edges.astype(np.int64)
-    keep = source != target
-    keys = distinct(source[keep] * nodes + target[keep])
-    return np.stack([keys // nodes, keys % nodes])
+def checked_graph(
+    where: str,
+    *,
+    x: Named,
+    edges: Named,
+    labels: Named,
+    name: str,
+    ids: np.ndarray | None = None,
+    owner: np.ndarray | None = None,
+    masks: Mapping[str, np.ndarray] | None = None,
+    class_names: tuple[str, ...] = (),
+    directed: bool = False,
+) -> Graph:
+    """The graph of a user's own arrays, each given with the key it is known by.
 
-
-def distinct(keys: np.ndarray) -> np.ndarray:
-    """Sorted and each once. np.unique would hash, several times slower on millions of edges."""
-    ordered = np.sort(keys)
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
+    ``masks`` are by split. Labels that are text name the classes themselves.
+    """
+    features = checked_features(where, *x)
+    nodes = features.shape[0]
+    y, found_names = checked_labels(where, *labels)
+    if len(y) != nodes:
+        raise AtollError(
+            f"{where}: {labels[0]} has {len(y)} entries for {nodes} nodes; give one per node, -1 "
+            f"for unknown."
+        )
+    names = found_names or _checked_class_names(where, class_names, y)
+    return assemble(
+        x=features,
+        edges=checked_edges(where, *edges, nodes),
+        y=y,
+        classes=_class_count(where, y, names),
+        ids=np.arange(nodes) if ids is None else checked_ids(where, "ids", ids, nodes),
+        name=name,
+        splits={
+            split: checked_mask(where, f"{split}_mask", mask, y)
+            for split, mask in (masks or {}).items()
+        },
+        holdings=() if owner is None else owner_holdings(where, "owner", owner, nodes),
+        class_names=names,
+        directed=directed,
+    )
 
 
 def checked_features(where: str, key: str, x: Any) -> Features:
@@ -187,15 +215,24 @@ def owner_holdings(where: str, key: str, owner: np.ndarray, nodes: int) -> tuple
         )
     if owner.dtype.kind not in "biuU":
         raise AtollError(f"{where}: {key} holds {owner.dtype}; owners are text or whole numbers.")
-    names = np.unique(owner).tolist()
-    if "" in names:
+    names, number = np.unique(owner, return_inverse=True)
+    if "" in names.tolist():
         raise AtollError(
             f"{where}: {key}[{np.flatnonzero(owner == '')[0]}] is empty; give every node an owner."
         )
-    return tuple(Holding(str(name), np.flatnonzero(owner == name)) for name in names)
+    return tuple(map(Holding, map(str, names.tolist()), nodes_of(number, len(names))))
 
 
-def class_count(where: str, y: np.ndarray, names: Sequence[str]) -> int:
+def _checked_class_names(where: str, names: tuple[str, ...], y: np.ndarray) -> tuple[str, ...]:
+    if names and (len(names) <= y.max(initial=-1) or len(set(names)) != len(names)):
+        raise AtollError(
+            f"{where}: class_names has {len(set(names))} different names, but labels go up to "
+            f"{y.max(initial=-1)}; name each class once."
+        )
+    return names
+
+
+def _class_count(where: str, y: np.ndarray, names: Sequence[str]) -> int:
     """How many classes there are; none is an error, as there would be nothing to learn."""
     classes = len(names) or int(y.max(initial=-1)) + 1
     if not classes:

@@ -11,12 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from atoll.errors import AtollError
-from atoll.holding import Features as Features
-from atoll.holding import Holding as Holding
-from atoll.holding import View as View
-from atoll.holding import shrunk
+from atoll.graph.edges import by_source, undirected_edges
+from atoll.graph.features import Features, first_not_finite
+from atoll.graph.holding import Holding, View, renumbered
 
 T = TypeVar("T")
+
+SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Graph:
         self._check_labels()
 
     def _check_lengths(self) -> None:
-        for what in ("y", "train", "val", "test", "ids"):
+        for what in ("y", *SPLITS, "ids"):
             if len(getattr(self, what)) != self.nodes:
                 raise AtollError(
                     f"{self.name}: '{what}' has {len(getattr(self, what))} entries for "
@@ -64,9 +65,8 @@ class Graph:
 
     def _check_features_and_edges(self) -> None:
         n = self.nodes
-        values = self.x.data if sparse.issparse(self.x) else self.x
-        if not np.isfinite(values).all():
-            row, column = self._first_bad_feature()
+        if (bad := first_not_finite(self.x)) is not None:
+            row, column = bad
             raise AtollError(
                 f"{self.name}: feature {column} of node {row} (id {self.ids[row]}) is NaN or "
                 f"infinite; fill or drop it before loading."
@@ -97,12 +97,6 @@ class Graph:
                 f"{self.name}: node {int(np.flatnonzero(unlabelled)[0])} is in a split but has no "
                 f"label; leave unlabelled nodes out of the splits."
             )
-
-    def _first_bad_feature(self) -> tuple[int, int]:
-        stored = sparse.coo_array(self.x)
-        at = np.flatnonzero(~np.isfinite(stored.data))[0]
-        rows, columns = stored.coords
-        return int(rows[at]), int(columns[at])
 
     @property
     def nodes(self) -> int:
@@ -178,13 +172,27 @@ class Graph:
             columns = holding.edges[(place[self.edges[:, holding.edges]] >= 0).all(axis=0)]
         name = f"{self.name} {holding.name}"
         party = self._part(holding.nodes, place[self.edges[:, columns]], (), name)
-        return party if holding.view is None else holding.view.of(party)
+        return party if holding.view is None else party._with_view(holding.view)
+
+    def _with_view(self, view: View) -> Graph:
+        """A party's graph as it has it; splits of the whole reach it only where its view allows."""
+        allowed = np.ones(self.nodes, dtype=bool)
+        for restriction in (view.known, view.used):
+            allowed &= True if restriction is None else restriction
+        return replace(
+            self,
+            x=self.x if view.x is None else view.x,
+            y=self.y if view.known is None else np.where(view.known, self.y, -1),
+            train=self.train & allowed,
+            val=self.val & allowed,
+            test=self.test & allowed,
+        )
 
     def subgraph(self, nodes: np.ndarray, name: str | None = None) -> Graph:
         """The graph induced on some nodes, in the order given. Holdings shrink with it."""
         place = self._places(nodes)
         columns = self._columns_between(place)
-        holdings = shrunk(self.holdings, place, columns, self.edges.shape[1])
+        holdings = renumbered(self.holdings, place, columns, self.edges.shape[1])
         part = self._part(nodes, place[self.edges[:, columns]], holdings, name or self.name)
         if self._cache.get("undirected"):
             part._cache["undirected"] = True
@@ -216,7 +224,7 @@ class Graph:
 
     def _columns_between(self, place: np.ndarray) -> np.ndarray:
         """The edges whose ends both have a place, ascending; only their own edges are looked at."""
-        order, start = self.cached("edges by source", lambda: _by_source(self.edges[0], self.nodes))
+        order, start = self.cached("edges by source", lambda: by_source(self.edges[0], self.nodes))
         inside = np.flatnonzero(place >= 0)
         degree = start[inside + 1] - start[inside]
         before = np.cumsum(degree) - degree
@@ -226,13 +234,6 @@ class Graph:
             columns = np.sort(order[columns])
         kept: np.ndarray = columns[place[self.edges[1, columns]] >= 0]
         return kept
-
-
-def _by_source(source: np.ndarray, nodes: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """The edges in order of their source (None if they are so already) and where each starts."""
-    is_sorted = bool((source[1:] >= source[:-1]).all())
-    start = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=nodes))])
-    return (None if is_sorted else np.argsort(source, kind="stable")), start
 
 
 def make_graph(
@@ -260,24 +261,6 @@ def make_graph(
     )
 
 
-def undirected_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
-    """Both directions of every edge once, without self-loops, sorted."""
-    if edges.size and not 0 <= edges.min() <= edges.max() < nodes:
-        raise AtollError(f"edges must be two rows of node numbers from 0 to {nodes - 1}.")
-    source, target = edges[:, edges[0] != edges[1]].astype(np.int64)
-    # Both ends packed into one number, sorted in place: np.unique would hash, many times slower.
-    bits = max(nodes - 1, 1).bit_length()
-    keys = np.concatenate([source << bits | target, target << bits | source])
-    keys.sort()
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    keys = keys[first]
-    both = np.empty((2, len(keys)), dtype=np.int64)
-    np.right_shift(keys, bits, out=both[0])
-    np.bitwise_and(keys, (1 << bits) - 1, out=both[1])
-    return both
-
-
 def largest_component(graph: Graph) -> Graph:
     """The induced graph on the largest connected component."""
     count, label = sparse.csgraph.connected_components(graph.adjacency, directed=False)
@@ -291,16 +274,3 @@ def node_mask(chosen: np.ndarray, nodes: int) -> np.ndarray:
     mask = np.zeros(nodes, dtype=bool)
     mask[chosen] = True
     return mask
-
-
-def dense(x: Features) -> np.ndarray:
-    return x.toarray() if sparse.issparse(x) else x  # type: ignore[union-attr]
-
-
-def row_normalised(x: Features) -> Features:
-    """Each row divided by its sum; rows that sum to zero stay as they are."""
-    total = np.asarray(x.sum(axis=1), dtype=np.float64).reshape(-1)
-    scale = np.divide(1.0, total, out=np.ones_like(total), where=total != 0)
-    if sparse.issparse(x):
-        return sparse.csr_array(sparse.diags_array(scale) @ x).astype(x.dtype)
-    return (x * scale[:, None]).astype(x.dtype)

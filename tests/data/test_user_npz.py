@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from complaints import complaint
 from scipy import sparse
 
 from atoll.data import Npz
@@ -25,12 +26,6 @@ def stored(tmp_path, monkeypatch):
         return Npz(path="g.npz", directed=directed).load()
 
     return read
-
-
-def complaint(read, **arrays):
-    with pytest.raises(AtollError) as problem:
-        read(**arrays)
-    return str(problem.value)
 
 
 def csr_parts(prefix, matrix):
@@ -124,7 +119,7 @@ def test_nan_is_an_unknown_label(stored):
         ({"edge_index": EDGES + 2},
          ": edge_index[1, 1] is 4, but nodes are numbered from 0 to 3; correct it or drop the "
          "edge."),
-        ({"y": Y[:3]}, ": there are 3 labels for 4 nodes; give one per node, -1 for unknown."),
+        ({"y": Y[:3]}, ": y has 3 entries for 4 nodes; give one per node, -1 for unknown."),
         ({"y": np.eye(4)},
          ": y has the shape (4, 4); it must hold one class for each node."),
         ({"y": np.array([0, 1, 0.5, 1])},

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import atoll
 from atoll.data import from_graph
-from atoll.data.memory import Memory, digest
+from atoll.data.in_memory import InMemory, digest
 from atoll.errors import AtollError
 from atoll.graph import Graph, Holding, View, make_graph
 
@@ -57,8 +57,8 @@ def test_a_run_resumes_while_the_same_graph_is_held(tmp_path):
 def test_another_graph_is_no_substitute():
     one = from_graph(ring(24))
     other = from_graph(ring(26))
-    assert Memory(digest=one.digest).load().nodes == 24
-    assert Memory(digest=other.digest).load().nodes == 26
+    assert InMemory(digest=one.digest).load().nodes == 24
+    assert InMemory(digest=other.digest).load().nodes == 26
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a party sees of a node that it shares, and names of classes."""
+"""What a party has of a node that it shares, and names of classes."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def path() -> Graph:
 NODES = np.array([3, 2, 1])
 
 
-def test_a_party_sees_what_the_graph_shows_by_default():
+def test_a_party_has_what_the_graph_has_by_default():
     party = path().held(Holding("all", NODES))
     assert party.x[:, 0].tolist() == [3, 2, 1]
     assert party.y.tolist() == [-1, 0, 1]

@@ -3,9 +3,9 @@
 import numpy as np
 import polars
 import pytest
+from complaints import complaint
 
 from atoll.data import Tables
-from atoll.errors import AtollError
 
 NODES = """patient,diagnosis,age,sex,hospital,part
 p1,ill,30,f,north,train
@@ -34,15 +34,6 @@ def clinic(tmp_path, monkeypatch):
         return Tables(nodes="nodes.csv", edges="edges.csv", **(ALL | options)).load()
 
     return read
-
-
-def complaint(read, *tables, **options):
-    with pytest.raises(AtollError) as problem:
-        read(*tables, **options)
-    said = str(problem.value)
-    assert "\n" not in said
-    assert said.endswith((".", "?"))
-    return said
 
 
 def test_ids_labels_features_splits_and_owners(clinic):

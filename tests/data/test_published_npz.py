@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from atoll.data.npz import read_edge_list_npz, read_npz
+from atoll.data.published_npz import read_edge_list_npz, read_npz
 from atoll.errors import AtollError
 from atoll.graph import dense
 
