@@ -23,9 +23,9 @@ from atoll.data.parties import party_folders, write_parties
 from atoll.deploy.families import MARK, end_families
 from atoll.deploy.kits import make_kits
 from atoll.deploy.settings import SLOW, quiet_environment
-from atoll.experiment.checkpoint import read_parquet
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties
+from atoll.experiment.tables import read_parquet
 
 _NET, _BRIDGE, _PORT, _SERVER = "10.77.0", "atollbr0", 8002, "atoll-server"
 _SITES = ("north", "south", "west")

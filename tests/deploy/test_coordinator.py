@@ -7,9 +7,10 @@ import polars
 import pytest
 import torch
 
+from atoll.archive import read_tree
 from atoll.deploy.messages import Answer, decode_request
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import load_checkpoint, read_tree
+from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.runner import run_experiment
 from atoll.methods.base import methods
 from result_comparison import assert_same_result

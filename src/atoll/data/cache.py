@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from atoll.atomic import written_whole
+from atoll.files import written_whole
 from atoll.graph import Graph, Holding
 
 log = logging.getLogger("atoll")

@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from atoll.atomic import written_whole
 from atoll.data.prepare import mask, with_split
 from atoll.data.reading import checked_edges, compact, readable
 from atoll.errors import AtollError
+from atoll.files import written_whole
 from atoll.graph import Graph, make_graph
 
 log = logging.getLogger("atoll")

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 import polars
 
-from atoll.atomic import written_whole
 from atoll.data.base import datasets
 from atoll.data.download import download
 from atoll.data.prepare import mask, prepared, with_split
 from atoll.data.published import PublishedDataset
 from atoll.data.reading import checked_edges, checked_labels, readable
+from atoll.files import written_whole
 from atoll.graph import Graph, make_graph
 
 _ARCHIVES = "https://snap.stanford.edu/ogb/data/nodeproppred"

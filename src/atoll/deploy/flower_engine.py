@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from atoll.deploy.certificates import make_authority, make_node_key, make_server_certificate
 from atoll.deploy.operator import JobState, Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.deploy.processes import Process, python, tool
 from atoll.deploy.settings import RUNS, quiet_environment, site_environment
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_json
 from atoll.experiment.config import describe
+from atoll.files import folder_whole, write_json, write_text, write_toml
 
 _SECONDS_FOR_A_COMMAND = 120.0
 _REGISTERED = "registered.json"
@@ -65,9 +63,9 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
         kit = out / folder
         if kit.exists():
             continue
-        kit.mkdir(parents=True, mode=0o700)
-        shutil.copy(authority / "ca.pem", kit / "ca.pem")
-        write_json(kit / "kit.json", facts | {"engine": "flower"})
+        with folder_whole(kit) as part:
+            shutil.copy(authority / "ca.pem", part / "ca.pem")
+            write_json(part / "kit.json", facts | {"engine": "flower"})
     if not (out / "server" / "server.pem").is_file():
         make_server_certificate(authority, out / "server", server)
     for site in sites:
@@ -146,7 +144,7 @@ class FlowerOperator(Operator):
             "root-certificates": str(self.kit / "ca.pem"),
         }
         config = {"superlink": {"default": "atoll", "atoll": connection}}
-        Path(self.env["FLWR_HOME"], "config.toml").write_text(tomli_w.dumps(config))
+        write_toml(Path(self.env["FLWR_HOME"], "config.toml"), config)
 
     def register(self) -> None:
         """Make the nodes' keys known to the SuperLink, and note which node is which site."""
@@ -161,16 +159,15 @@ class FlowerOperator(Operator):
     def submit(self, plan: Plan) -> str:
         with tempfile.TemporaryDirectory() as folder:
             app = Path(folder) / "app"
-            app.mkdir()
-            (app / "pyproject.toml").write_text(tomli_w.dumps(_APP))
+            write_toml(app / "pyproject.toml", _APP)
             for name, module in _MODULES.items():
-                (app / name).write_text(module)
+                write_text(app / name, module)
             values = {
                 "plan": json.dumps(plan.table()),
                 "experiment": json.dumps(describe(plan.experiment)),
                 "nodes": json.dumps(self._registered()),
             }
-            (Path(folder) / "values.toml").write_text(tomli_w.dumps(values))
+            write_toml(Path(folder) / "values.toml", values)
             said = self._flwr("run", str(app), "atoll", "-c", str(Path(folder) / "values.toml"))
         return str(said["run-id"])
 

@@ -12,17 +12,13 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import (
-    load_checkpoint,
-    read_tree,
-    save_checkpoint,
-    write_json,
-    write_tree,
-)
+from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.history import History
-from atoll.experiment.result import restore_tables, store_tables
+from atoll.experiment.tables import restore_tables, store_tables
 from atoll.federation.ledger import Ledger
+from atoll.files import write_json
 from atoll.tree import Ragged, Tree
 
 _STATUS, _HANDOVER = "status.json", "handover"

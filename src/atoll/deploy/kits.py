@@ -15,7 +15,7 @@ from atoll.deploy.families import MARK, end_families
 from atoll.deploy.plan import require_engine
 from atoll.deploy.settings import site_environment
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_json
+from atoll.files import write_json
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 
@@ -58,7 +58,7 @@ def run_client(data: Path, kit: Path, state: Path) -> int:
     """A site's node, in the foreground, until told to end. Returns its exit code."""
     facts = _facts(kit)
     load_party(data)  # what is wrong with the data is said here, where it can be mended
-    state.mkdir(parents=True, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     state.chmod(0o700)
     if facts["engine"] == "nvflare":
         from atoll.deploy.nvflare_engine import client_command as flare_command

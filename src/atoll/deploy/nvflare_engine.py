@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import tempfile
 import time
@@ -19,6 +18,7 @@ from atoll.deploy.processes import Process, python
 from atoll.deploy.settings import RUNS, quiet_environment, site_environment
 from atoll.errors import AtollError
 from atoll.experiment.config import describe
+from atoll.files import write_json
 
 _SECONDS_SINCE_HEARTBEAT = 25.0
 _ENDED = ("FINISHED", "FAILED", "REJECTED", "ABANDONED")
@@ -161,6 +161,4 @@ def _write_job(folder: Path, plan: Plan) -> None:
         },
     }
     for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2))
+        write_json(folder / name, content)

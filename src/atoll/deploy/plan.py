@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.checkpoint import write_toml
 from atoll.experiment.config import Experiment, build, describe, read_table, resolve
 from atoll.experiment.result import store_setup
+from atoll.files import write_toml
 
 Engine = Literal["nvflare", "flower"]
 FILE = "deployment.toml"

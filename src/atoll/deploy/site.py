@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from atoll.archive import write_tree
 from atoll.cohort import Cohort
 from atoll.data.parties import load_party
 from atoll.deploy.durable import Durable
 from atoll.deploy.matching import Matcher
 from atoll.deploy.messages import Answer, BadMessage, Request, decode_request
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_tree
 from atoll.experiment.config import resolve
 from atoll.federation.host import Host
 from atoll.federation.protocol import Call

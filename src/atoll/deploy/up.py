@@ -23,10 +23,10 @@ from atoll.deploy.processes import Household, Process
 from atoll.deploy.settings import SLOW
 from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError, Interrupted
-from atoll.experiment.checkpoint import write_json
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result, is_complete, load_result, new_run_dir, store_setup
 from atoll.experiment.runner import Progress, load_parties
+from atoll.files import write_json
 
 _FEDERATION = "federation"
 _SECONDS_TO_CONNECT, _SECONDS_TO_FINISH = 180.0, 30.0

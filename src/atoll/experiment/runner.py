@@ -27,11 +27,10 @@ from atoll.experiment.result import (
     is_complete,
     load_result,
     new_run_dir,
-    restore_tables,
     store_result,
     store_setup,
-    store_tables,
 )
+from atoll.experiment.tables import restore_tables, store_tables
 from atoll.experiment.whole_graph import WholeGraph
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
