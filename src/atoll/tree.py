@@ -167,6 +167,8 @@ def unflatten(plain: Mapping[str, Tensor]) -> Tree:
         if name.endswith(_VALUES):
             stem = name[: -len(_VALUES)]
             sizes = tuple(int(size) for size in plain[stem + _SIZES])
+            if min(sizes, default=0) < 0 or sum(sizes) != len(value):
+                raise ValueError(f"'{stem}' has sizes that do not fit")
             tree[stem] = Ragged(value, sizes)
         elif not name.endswith(_SIZES):
             tree[name] = value

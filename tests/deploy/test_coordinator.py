@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from atoll.archive import read_tree
-from atoll.deploy.messages import Answer, decode_request
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.runner import run_experiment
+from atoll.federation.codec import Answer, decode_request
 from atoll.methods.base import methods
 from result_comparison import assert_same_result
 from small_federations import community_parties

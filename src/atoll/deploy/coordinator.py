@@ -16,13 +16,13 @@ import torch
 from atoll.deploy.anchors import matched_anchors
 from atoll.deploy.fleet import Fleet
 from atoll.deploy.journal import Journal
-from atoll.deploy.messages import Answer, Request
 from atoll.deploy.plan import Plan
 from atoll.deploy.remote import BelowQuorum, Remote
 from atoll.errors import AtollError, NoReplies
 from atoll.experiment.config import describe
 from atoll.experiment.history import History
 from atoll.experiment.result import Result, Size, is_complete, load_result, store_result
+from atoll.federation.codec import Answer, Request
 from atoll.federation.protocol import Replies
 from atoll.methods.base import Info
 from atoll.tree import Tree
