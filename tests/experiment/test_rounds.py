@@ -9,7 +9,6 @@ from atoll.errors import AtollError, NoReplies
 from atoll.experiment.config import resolve
 from atoll.experiment.rounds import Rounds
 from atoll.experiment.runner import load_parties, simulate
-from atoll.methods.base import Method
 from atoll.methods.fed_avg import FedAvg
 
 
@@ -49,7 +48,7 @@ def test_a_round_that_an_error_ends_can_be_begun_anew(rounds, monkeypatch):
         raise AtollError("too few sites")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Method, "measure", fail)
+        broken.setattr(FedAvg, "measure", fail)
         with pytest.raises(AtollError, match="too few sites"):
             rounds.complete()
     assert rounds.done == 1
