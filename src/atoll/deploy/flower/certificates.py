@@ -65,8 +65,8 @@ def make_server_certificate(authority: Path, folder: Path, host: str) -> None:
     )
 
 
-def make_node_key(private: Path, public: Path) -> None:
-    """A node's key pair in the format of OpenSSH, as Flower reads it."""
+def make_site_key(private: Path, public: Path) -> None:
+    """A site's key pair in the format of OpenSSH, as Flower reads it."""
     key = ec.generate_private_key(ec.SECP384R1())
     secret = key.private_bytes(
         serialization.Encoding.PEM,

@@ -16,7 +16,10 @@ from atoll.files import PRIVATE, folder_whole, make_folder, write_json
 OPERATOR = "operator@atoll.org"
 _ORG, _PROJECT = "atoll", "atoll"
 _SECONDS_WITHOUT_HEARTBEAT = 40
-_CLASSES = ("atoll.deploy.nvflare_job.AtollController", "atoll.deploy.nvflare_job.AtollExecutor")
+# The only classes of ours that FLARE may make.
+CONTROLLER, EXECUTOR = (
+    f"atoll.deploy.flare.job.{name}" for name in ("AtollController", "AtollExecutor")
+)
 # An operator may start, stop and watch runs. Nobody may look into a site's files or send code.
 _MAY = {
     "format_version": "1.0",
@@ -37,11 +40,7 @@ _MAY = {
 
 
 def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
-    """Folders ``server``, ``operator`` and ``site-NAME``, and the authority's own secrets.
-
-    ``server`` is the name that sites dial and that its certificate bears. Called again with more
-    sites it makes kits for the new ones under the same authority and leaves the others alone.
-    """
+    """See :meth:`atoll.deploy.engine.Engine.make_kits`; FLARE's own tool makes them."""
     workspace = out / "authority"
     make_folder(out)
     workspace.mkdir(mode=0o700, exist_ok=True)
@@ -112,7 +111,7 @@ def _own_rules(kit: Path, folder: str) -> None:
     if folder == "operator":
         return
     rules = json.loads((local / "resources.json.default").read_text())
-    rules["class_allow_list"] = list(_CLASSES)
+    rules["class_allow_list"] = [CONTROLLER, EXECUTOR]
     rules["allow_log_streaming"] = False
     # A site's error log may quote its data: it stays there.
     rules["components"] = [c for c in rules["components"] if "logging" not in c["path"]]
