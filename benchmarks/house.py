@@ -154,7 +154,9 @@ def draw(src: Path, floors: dict[str, int], out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--src", type=Path, default=ROOT / "src" / "atoll")
     parser.add_argument("--order", type=Path, default=ROOT / "docs" / "architecture.md")
     parser.add_argument("--out", type=Path)

@@ -10,9 +10,9 @@ from atoll.cohort import Cohort
 from atoll.errors import NoReplies
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
+from atoll.federation.loopback import Loopback
 from atoll.federation.protocol import Reply, client_step, updated
 from atoll.federation.validation import Batch
-from atoll.federation.wire import Loopback
 from atoll.leaves import Ragged, RaggedLike, Rows, RowsLike
 from atoll.masked import MaskedLike
 from atoll.methods.base import Method

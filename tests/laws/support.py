@@ -10,8 +10,8 @@ from scipy import sparse
 from atoll.cohort import Cohort
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
+from atoll.federation.loopback import Loopback
 from atoll.federation.protocol import Federation, Replies
-from atoll.federation.wire import Loopback
 from atoll.graph import Graph
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from atoll.atomic import written_whole
 from atoll.data.reading import checked_csr
+from atoll.files import written_whole
 from atoll.graph import SPLITS, Graph, Holding
 
 log = logging.getLogger("atoll")

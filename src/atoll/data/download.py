@@ -9,8 +9,8 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from atoll.atomic import written_whole
 from atoll.errors import AtollError
+from atoll.files import written_whole
 
 log = logging.getLogger("atoll")
 _SECONDS_OF_SILENCE = 60

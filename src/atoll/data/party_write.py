@@ -14,9 +14,9 @@ import polars
 import tomli_w
 from scipy import sparse
 
-from atoll.atomic import written_whole
 from atoll.data.table_files import free_name
 from atoll.errors import AtollError
+from atoll.files import written_whole
 from atoll.graph import SPLITS, Graph
 
 FORMAT = 1

@@ -5,18 +5,18 @@ import sys
 
 import pytest
 
-from atoll.deploy import flower_node
-from atoll.deploy.flower_node import keep_trying
+from atoll.deploy.flower import supernode
+from atoll.deploy.flower.supernode import keep_trying
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(flower_node, "_BETWEEN_TRIES", 0.05)
+    monkeypatch.setattr(supernode, "_BETWEEN_TRIES", 0.05)
     # Signals belong to the test runner.
-    monkeypatch.setattr(flower_node.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(supernode.signal, "signal", lambda *_: None)
 
 
-def node(tmp_path, refusals, code):
+def refused(tmp_path, refusals, code):
     """A command that is refused so many times and then ends with a code of its own."""
     script = f"""
 import pathlib, sys
@@ -34,16 +34,16 @@ def lives(tmp_path):
 
 
 def test_it_comes_back_until_its_last_life_is_forgotten(tmp_path):
-    assert keep_trying(node(tmp_path, refusals=2, code=0), dict(os.environ)) == 0
+    assert keep_trying(refused(tmp_path, refusals=2, code=0), dict(os.environ)) == 0
     assert lives(tmp_path) == 3
 
 
 def test_another_end_is_its_end(tmp_path):
-    assert keep_trying(node(tmp_path, refusals=0, code=7), dict(os.environ)) == 7
+    assert keep_trying(refused(tmp_path, refusals=0, code=7), dict(os.environ)) == 7
     assert lives(tmp_path) == 1
 
 
 def test_it_does_not_try_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(flower_node, "_SECONDS_TO_TRY", 0.3)
-    assert keep_trying(node(tmp_path, refusals=10**6, code=0), dict(os.environ)) == 1
+    monkeypatch.setattr(supernode, "_SECONDS_TO_TRY", 0.3)
+    assert keep_trying(refused(tmp_path, refusals=10**6, code=0), dict(os.environ)) == 1
     assert lives(tmp_path) > 1

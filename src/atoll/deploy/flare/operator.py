@@ -1,10 +1,9 @@
-"""NVIDIA FLARE from outside a job: its server, its clients, and an operator's session."""
+"""An operator of NVIDIA FLARE: a session with its server, and jobs that carry no code."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import tempfile
 import time
@@ -12,45 +11,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from atoll.deploy.nvflare_kits import OPERATOR, keep_storage_in
+from atoll.deploy.flare.kits import CONTROLLER, EXECUTOR, OPERATOR
 from atoll.deploy.operator import JobState, Operator, OutOfTouch
 from atoll.deploy.plan import Plan
-from atoll.deploy.processes import Process, python
-from atoll.deploy.settings import RUNS, quiet_environment, site_environment
-from atoll.errors import AtollError
 from atoll.experiment.config import describe
+from atoll.files import write_json
 
 _SECONDS_SINCE_HEARTBEAT = 25.0
 _ENDED = ("FINISHED", "FAILED", "REJECTED", "ABANDONED")
-
-
-def server_command(kit: Path) -> list[str]:
-    keep_storage_in(kit)
-    return _command("server", kit, [])
-
-
-def client_command(kit: Path, site: str) -> list[str]:
-    return _command("client", kit, [f"uid={site}"])
-
-
-def _command(side: str, kit: Path, more: list[str]) -> list[str]:
-    if not (kit / "startup" / f"fed_{side}.json").is_file():
-        raise AtollError(f"'{kit}' is no {side}'s kit; make one with: atoll keys")
-    (kit / "transfer").mkdir(exist_ok=True)
-    settings = ["secure_train=true", *more, "org=atoll", "config_folder=config"]
-    module = f"nvflare.private.fed.app.{side}.{side}_train"
-    where = ["-m", str(kit.resolve()), "-s", f"fed_{side}.json"]
-    return python("-u", "-m", module, *where, "--set", *settings)
-
-
-def start_server(kit: Path, runs: Path, log: Path) -> Process:
-    env = quiet_environment() | {RUNS: str(runs.resolve())}
-    return Process("the server", server_command(kit), env, log)
-
-
-def start_client(kit: Path, site: str, data: Path, state: Path, log: Path, **more: str) -> Process:
-    env = quiet_environment() | site_environment(data, state) | more
-    return Process(f"site {site}", client_command(kit, site), env, log)
 
 
 class FlareOperator(Operator):
@@ -131,12 +99,12 @@ def _write_job(folder: Path, plan: Plan) -> None:
     described = describe(plan.experiment)
     workflow = {
         "id": "atoll",
-        "path": "atoll.deploy.nvflare_job.AtollController",
+        "path": CONTROLLER,
         "args": {"plan": plan.table(), "experiment": described},
     }
     executor = {
         "tasks": ["*"],
-        "executor": {"path": "atoll.deploy.nvflare_job.AtollExecutor", "args": {}},
+        "executor": {"path": EXECUTOR, "args": {}},
     }
     files: dict[str, dict[str, Any]] = {
         "meta.json": {
@@ -161,6 +129,4 @@ def _write_job(folder: Path, plan: Plan) -> None:
         },
     }
     for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2))
+        write_json(folder / name, content)

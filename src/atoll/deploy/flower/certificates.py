@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from atoll.files import PRIVATE, write_bytes
+
 _DAYS = 360
 
 
@@ -36,8 +38,8 @@ def make_authority(folder: Path) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write(folder / "ca.key", _pem(key))
-    _write(folder / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    write_bytes(folder / "ca.key", _pem(key), PRIVATE)
+    write_bytes(folder / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM), PRIVATE)
 
 
 def make_server_certificate(authority: Path, folder: Path, host: str) -> None:
@@ -57,12 +59,14 @@ def make_server_certificate(authority: Path, folder: Path, host: str) -> None:
         .add_extension(authority_id, critical=False)
         .sign(signer, hashes.SHA256())
     )
-    _write(folder / "server.key", _pem(key))
-    _write(folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM))
+    write_bytes(folder / "server.key", _pem(key), PRIVATE)
+    write_bytes(
+        folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM), PRIVATE
+    )
 
 
-def make_node_key(private: Path, public: Path) -> None:
-    """A node's key pair in the format of OpenSSH, as Flower reads it."""
+def make_site_key(private: Path, public: Path) -> None:
+    """A site's key pair in the format of OpenSSH, as Flower reads it."""
     key = ec.generate_private_key(ec.SECP384R1())
     secret = key.private_bytes(
         serialization.Encoding.PEM,
@@ -72,8 +76,8 @@ def make_node_key(private: Path, public: Path) -> None:
     shown = key.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
-    _write(private, secret)
-    _write(public, shown + b"\n")
+    write_bytes(private, secret, PRIVATE)
+    write_bytes(public, shown + b"\n", PRIVATE)
 
 
 def _host(host: str) -> x509.GeneralName:
@@ -108,9 +112,3 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(content)

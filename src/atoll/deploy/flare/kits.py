@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from atoll.errors import AtollError
+from atoll.files import PRIVATE, folder_whole, make_folder, write_json
 
 OPERATOR = "operator@atoll.org"
 _ORG, _PROJECT = "atoll", "atoll"
 _SECONDS_WITHOUT_HEARTBEAT = 40
-_CLASSES = ("atoll.deploy.nvflare_job.AtollController", "atoll.deploy.nvflare_job.AtollExecutor")
+# The only classes of ours that FLARE may make.
+CONTROLLER, EXECUTOR = (
+    f"atoll.deploy.flare.job.{name}" for name in ("AtollController", "AtollExecutor")
+)
 # An operator may start, stop and watch runs. Nobody may look into a site's files or send code.
 _MAY = {
     "format_version": "1.0",
@@ -36,12 +40,10 @@ _MAY = {
 
 
 def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
-    """Folders ``server``, ``operator`` and ``site-NAME``, and the authority's own secrets.
-
-    ``server`` is the name that sites dial and that its certificate bears. Called again with more
-    sites it makes kits for the new ones under the same authority and leaves the others alone.
-    """
+    """See :meth:`atoll.deploy.engine.Engine.make_kits`; FLARE's own tool makes them."""
     workspace = out / "authority"
+    make_folder(out)
+    workspace.mkdir(mode=0o700, exist_ok=True)
     made = _provision(workspace, server, port, sites)
     for kit, folder in (
         (server, "server"),
@@ -51,11 +53,11 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
         target = out / folder
         if target.exists():
             continue
-        shutil.copytree(made / kit, target)
-        _own_rules(target, folder)
-        for path in [target, *target.rglob("*")]:
-            path.chmod(0o700 if path.is_dir() or path.suffix == ".sh" else 0o600)
-    workspace.chmod(0o700)
+        with folder_whole(target) as part:
+            shutil.copytree(made / kit, part, dirs_exist_ok=True)
+            _own_rules(part, folder)
+            for path in [part, *part.rglob("*")]:
+                path.chmod(0o700 if path.is_dir() or path.suffix == ".sh" else PRIVATE)
 
 
 def _provision(workspace: Path, server: str, port: int, sites: Sequence[str]) -> Path:
@@ -109,7 +111,7 @@ def _own_rules(kit: Path, folder: str) -> None:
     if folder == "operator":
         return
     rules = json.loads((local / "resources.json.default").read_text())
-    rules["class_allow_list"] = list(_CLASSES)
+    rules["class_allow_list"] = [CONTROLLER, EXECUTOR]
     rules["allow_log_streaming"] = False
     # A site's error log may quote its data: it stays there.
     rules["components"] = [c for c in rules["components"] if "logging" not in c["path"]]
@@ -120,8 +122,8 @@ def _own_rules(kit: Path, folder: str) -> None:
         if component["id"] == "job_scheduler":
             component["args"] |= {"max_jobs": 4, "min_schedule_interval": 1.0}
             component["args"] |= {"max_schedule_interval": 5.0, "max_schedule_count": 1000}
-    (local / "resources.json").write_text(json.dumps(rules, indent=2))
-    (local / "authorization.json").write_text(json.dumps(_MAY, indent=2))
+    write_json(local / "resources.json", rules)
+    write_json(local / "authorization.json", _MAY)
 
 
 def keep_storage_in(kit: Path) -> None:
@@ -133,4 +135,4 @@ def keep_storage_in(kit: Path) -> None:
     for component in rules["components"]:
         if component["id"] == "job_manager":
             component["args"]["uri_root"] = str(kit.resolve() / "jobs")
-    file.write_text(json.dumps(rules, indent=2))
+    write_json(file, rules, PRIVATE)

@@ -1,7 +1,7 @@
 """Atoll's ClientApp: hands a message to the site that lives beside the SuperNode.
 
 Flower starts a new process for every message. It must start quickly, so nothing heavy is imported
-here and nothing is remembered: both are the site's business (:mod:`atoll.deploy.flower_node`).
+here and nothing is remembered: both are the site's business (:mod:`atoll.deploy.flower.supernode`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from atoll.deploy.flower_bytes import content, record
-from atoll.deploy.pipe import request
-from atoll.deploy.settings import SOCKET
+from atoll.deploy.flower.payload import content, record
+from atoll.deploy.flower.pipe import request
+from atoll.deploy.flower.programs import SOCKET
 
 client = ClientApp()
 

@@ -1,6 +1,6 @@
 """Atoll's ServerApp: the coordinator of a run.
 
-Nodes are known by the ids that the SuperLink gave the keys which the operator registered.
+SuperNodes are known by the numbers that the SuperLink gave the keys which the operator registered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
 from atoll.deploy.fleet import Fleet
-from atoll.deploy.flower_bytes import content, record
+from atoll.deploy.flower.payload import content, record
 from atoll.deploy.settings import RUNS
 
 server = ServerApp()
@@ -25,17 +25,17 @@ _BETWEEN_LOOKS = 0.2
 class FlowerFleet(Fleet):
     """The SuperNodes of the sites."""
 
-    def __init__(self, grid: Grid, nodes: Mapping[str, int]) -> None:
+    def __init__(self, grid: Grid, supernodes: Mapping[str, int]) -> None:
         self.grid = grid
-        self.nodes = nodes
+        self.supernodes = supernodes
 
     def exchange(self, messages: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
         until = time.monotonic() + seconds
-        nodes = self._nodes()
-        reached = [site for site in messages if site in nodes]
+        online = self._online()
+        reached = [site for site in messages if site in online]
         # Flower delivers nothing that is older than its time to live: so late work is not begun.
         sent = [
-            Message(record(messages[site]), nodes[site], "query", ttl=seconds) for site in reached
+            Message(record(messages[site]), online[site], "query", ttl=seconds) for site in reached
         ]
         waiting = dict(zip(self.grid.push_messages(sent), reached, strict=True))
         replies: dict[str, bytes] = {}
@@ -49,11 +49,12 @@ class FlowerFleet(Fleet):
         return replies
 
     def present(self, sites: Collection[str]) -> set[str]:
-        return set(sites) & set(self._nodes())
+        return set(sites) & set(self._online())
 
-    def _nodes(self) -> dict[str, int]:
-        online = set(self.grid.get_node_ids())
-        return {site: node for site, node in self.nodes.items() if node in online}
+    def _online(self) -> dict[str, int]:
+        """The sites within reach, with the numbers of their SuperNodes."""
+        there = set(self.grid.get_node_ids())
+        return {site: number for site, number in self.supernodes.items() if number in there}
 
 
 @server.main()
@@ -66,6 +67,6 @@ def main(grid: Grid, context: Context) -> None:
         json.loads(str(context.run_config["plan"])),
         json.loads(str(context.run_config["experiment"])),
     )
-    nodes = json.loads(str(context.run_config["nodes"]))
-    fleet = FlowerFleet(grid, {site: int(node) for site, node in nodes.items()})
+    supernodes = json.loads(str(context.run_config["supernodes"]))
+    fleet = FlowerFleet(grid, {site: int(number) for site, number in supernodes.items()})
     Coordinator(plan, run_dir, fleet).run()

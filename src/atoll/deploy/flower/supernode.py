@@ -1,6 +1,6 @@
 """A site under Flower: the site itself, and the SuperNode that brings it its messages.
 
-python -m atoll.deploy.flower_node COMMAND OF THE SUPERNODE
+python -m atoll.deploy.flower.supernode COMMAND OF THE SUPERNODE
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
-from atoll.deploy.pipe import serve
-from atoll.deploy.settings import SOCKET, site_from_environment
+from atoll.deploy.flower.pipe import serve
+from atoll.deploy.flower.programs import SOCKET
+from atoll.deploy.settings import site_from_environment
 
-# Flower refuses a node that it takes for online: one that was killed, for a minute after.
+# Flower refuses a SuperNode that it takes for online: one that was killed, for a minute after.
 _REFUSAL = b"Failed to activate SuperNode"
 _BETWEEN_TRIES, _SECONDS_TO_TRY = 5.0, 180.0
 
 
 def main(command: list[str]) -> int:
-    # In the kit, which is its owner's alone: a temporary folder would outlive a killed node.
+    # In the kit, which is its owner's alone: a temporary folder would outlive a killed site.
     path = Path(os.environ["FLWR_HOME"]) / "site"
     serve(path, site_from_environment().handle)
     try:
@@ -37,20 +38,22 @@ def keep_trying(command: list[str], env: dict[str, str]) -> int:
     told_to_end = Event()
     until = time.monotonic() + _SECONDS_TO_TRY
     while True:
-        node = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
 
-        def end(*_: object, node: subprocess.Popen[bytes] = node) -> None:
+        def end(*_: object, process: subprocess.Popen[bytes] = process) -> None:
             told_to_end.set()
-            node.terminate()
+            process.terminate()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, end)
         refused = Event()
-        assert node.stdout is not None
-        reader = Thread(target=_pass_on, args=(node.stdout, refused), daemon=True)
+        assert process.stdout is not None
+        reader = Thread(target=_pass_on, args=(process.stdout, refused), daemon=True)
         reader.start()
-        code = node.wait()
-        # What the node has started may hold its output open.
+        code = process.wait()
+        # What the SuperNode has started may hold its output open.
         reader.join(1.0)
         if not refused.is_set() or told_to_end.wait(_BETWEEN_TRIES) or time.monotonic() > until:
             return code
