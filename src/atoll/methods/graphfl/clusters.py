@@ -6,8 +6,7 @@ import numpy as np
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.graph import Graph
-from atoll.partition.base import nodes_of
+from atoll.graph import Graph, nodes_of
 from atoll.partition.metis import metis_owner
 from atoll.rng import CohortRng
 
