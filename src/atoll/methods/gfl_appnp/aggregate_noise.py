@@ -19,7 +19,7 @@ drawn. What concerns W2, ``[c, H, c]`` per client, is small and drawn whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,9 +28,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from atoll.federation.protocol import Federation
 from atoll.leaves import Ragged, Rows
 from atoll.methods.gfl_appnp.compensation import AtRows
-from atoll.tree import Params
+from atoll.tree import Kinds, Params
 
 
 class Sharers(NamedTuple):
@@ -64,18 +65,7 @@ class AggregateNoise(NamedTuple):
     def sent(self) -> dict[str, Any]:
         """What the clients who train are sent of it."""
         first = Rows(self.features, Ragged(self.rows, self.features.sizes))
-        return {"first": first, "second": self.second}
-
-    def averaged(self, model_m: Params, u_m: Tensor, answered: Tensor) -> Params:
-        """The mean of models ``[m, ...]``, moved by the noise that their clients were not sent.
-
-        ``u_m [m, c]`` are the coefficients of those of the T clients who ``answered [T]``.
-        """
-        u_T = u_m.new_zeros(len(answered), u_m.shape[1])
-        u_T[answered] = u_m
-        mean = {name: part.mean(0) for name, part in model_m.items()}
-        mean["lin1.weight"] -= self.rest(u_T) / len(u_m)
-        return mean
+        return {"noise_first": first, "noise_second": self.second}
 
     def rest(self, u_T: Tensor) -> Tensor:
         """What ``sum_kc u_kc N_k`` is beyond the rows sent: ``[T, c] -> [f, H]``."""
@@ -104,6 +94,30 @@ def noise_source(weights: Tensor, moments: Rows, trains: Tensor) -> dict[str, An
     return {"covariance": a @ a.T, "features": features}
 
 
+def update_with_noise(
+    fed: Federation, source: Mapping[str, Any], model: Params, each: Kinds, to: Sequence[int]
+) -> Params:
+    """The mean of the clients' models after the step ``update``, with the noise of one round.
+
+    Every client's ``gradient`` gets its rows of the noise; what they did not need of it moves the
+    mean.
+    """
+    noise = draw_noise(source, model, fed.rng("noise"))
+    u_T = model["lin2.weight"].new_zeros(len(to), model["lin2.weight"].shape[1])
+    replies = fed.ask(
+        "update",
+        shared={"model": model},
+        each=each | {"gradient": each["gradient"] | noise.sent()},
+        to=to,
+        expect={"model": model, "moved": {"coefficients": u_T[0]}},
+    )
+    answered = torch.isin(torch.tensor(to), torch.tensor(replies.clients))
+    u_T[answered] = replies["moved"]["coefficients"]
+    mean = {name: part.mean(0) for name, part in replies["model"].items()}
+    mean["lin1.weight"] -= noise.rest(u_T) / len(replies.clients)
+    return mean
+
+
 def draw_noise(
     source: Mapping[str, Any], model: Params, rng: np.random.Generator
 ) -> AggregateNoise:
@@ -128,13 +142,13 @@ def draw_noise(
     return AggregateNoise(sharers, covariance, features, normal, rows, second, fresh)
 
 
-def noise_jacobian(noise: Mapping[str, Any], features: int) -> AtRows:
+def noise_jacobian(sent: Mapping[str, Any], features: int) -> AtRows:
     """The noise as clients were sent it."""
-    first: Rows = noise["first"]
+    first: Rows = sent["noise_first"]
     at_K, rows_K = (
         pad_sequence(list(part.blocks()), batch_first=True) for part in (first.at, first.rows)
     )
-    return AtRows(features, at_K.long(), rows_K, noise["second"])
+    return AtRows(features, at_K.long(), rows_K, sent["noise_second"])
 
 
 # The same in every round, as long as the same clients answer.

@@ -20,7 +20,7 @@ from atoll.tree import Params
 Form = Literal["exact", "noisy", "none"]
 
 
-def jacobian_like(model: Params, form: Form) -> dict[str, Any]:
+def like(model: Params, form: Form) -> dict[str, Any]:
     """What one client sends of ``grad h_j``."""
     first, second = model["lin1.weight"], model["lin2.weight"]
     (features, hidden), classes = first.shape, second.shape[1]
@@ -60,18 +60,16 @@ def mixed(weights: Tensor, jacobian: Mapping[str, Any], model: Params) -> Params
     }
 
 
-def compensating(
-    gradient: Params | None, noise: Mapping[str, Any] | None, model: Params
-) -> Jacobian | None:
+def received(gradient: Mapping[str, Any] | None, model: Params) -> Jacobian | None:
     """``grad C_k`` as clients were sent it; None where gradients are left out."""
     if not gradient:
         return None
     if "moments" not in gradient:
         return Full(gradient["first"], gradient["second"])
     exact = Structured(gradient["moments"], gradient["units"], model["lin2.weight"])
-    if noise is None:
+    if "noise_first" not in gradient:
         return exact
-    return Sum(exact, noise_jacobian(noise, features=len(model["lin1.weight"])))
+    return Sum(exact, noise_jacobian(gradient, features=len(model["lin1.weight"])))
 
 
 def _with_noise(jacobian: Full, rng: CohortRng) -> Params:

@@ -4,25 +4,23 @@ from dataclasses import field
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client
-from atoll.methods.gfl_appnp.aggregate_noise import draw_noise, noise_source
+from atoll.methods.gfl_appnp import jacobians
+from atoll.methods.gfl_appnp.aggregate_noise import noise_source, update_with_noise
 from atoll.methods.gfl_appnp.batches import batch_weights, training_points
 from atoll.methods.gfl_appnp.compensation import check_plain, descend, training_block
 from atoll.methods.gfl_appnp.encoder import common, encode, mean_of_points
-from atoll.methods.gfl_appnp.jacobians import Form, compensating, jacobian_like, mixed, sent
 from atoll.methods.gfl_appnp.personalised import Weights, personalised_propagation
+from atoll.methods.gfl_appnp.prediction import context_of, scored
 from atoll.models.base import Model
 from atoll.models.mlp import bare_mlp
 from atoll.ops.optimize import SGD, Optimizer
-from atoll.ops.ragged import segment_mean
 from atoll.options import option
-from atoll.tasks.nodes import node_scores
-from atoll.tree import Kinds, Params, nested
+from atoll.tree import Kinds, Params
 
 
 @register("gfl-appnp")
@@ -46,9 +44,8 @@ class GFLAPPNP(Method):
     ``compensation``: ``exact``; ``noisy`` (V1) adds a standard normal number to every entry of
     ``grad h_j`` before it is sent, in full, since noise has no structure; ``none`` (V2) leaves
     gradients out, so that ``g = (y^ - y) A~_kk grad h``. With ``noise = "aggregate"`` noise is not
-    added where it is sent but drawn as the sums that reach those who train
-    (``aggregate_noise.py``): the same distribution for a thousandth of the numbers, for simulations
-    only.
+    added where it is sent but drawn as the sums that reach those who train, in simulations only:
+    the same distribution for a thousandth of the numbers (``aggregate_noise.py``).
 
     Where the text leaves room:
 
@@ -75,7 +72,7 @@ class GFLAPPNP(Method):
     model: Model = field(default_factory=lambda: bare_mlp("glorot"))
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.5))
     epochs: int = 10
-    compensation: Form = "exact"
+    compensation: jacobians.Form = "exact"
     noise: Literal["sent", "aggregate"] = "sent"
     alpha: float = option(0.1, at_least=0, at_most=1)
     hops: int = option(10, at_least=1)
@@ -97,7 +94,7 @@ class GFLAPPNP(Method):
         return reason if self.aggregate else ""
 
     @property
-    def form(self) -> Form:
+    def form(self) -> jacobians.Form:
         """What travels of a Jacobian."""
         return "exact" if self.aggregate else self.compensation
 
@@ -125,21 +122,16 @@ class GFLAPPNP(Method):
         """The mean of the ``W_k`` of those who train, after I updates."""
         model, rows = {"model": server["model"]}, server["trains"]["rows"]
         to = [fed.clients[k] for k in rows.tolist()]
-        each = {"context": context(server, rows), "gradient": server.get("gradient", {})}
+        each = {"context": context_of(server, rows), "gradient": server.get("gradient", {})}
         if not self.aggregate:
             return fed.sum("update", shared=model, each=each, to=to, expect=model).mean["model"]
-        noise = draw_noise(server["noise"], server["model"], fed.rng("noise"))
-        u = {"moved": {"coefficients": torch.zeros_like(server["context"]["others"][0])}}
-        each["noise"] = noise.sent()
-        replies = fed.ask("update", shared=model, each=each, to=to, expect=model | u)
-        answered = torch.isin(rows, replies.rows)
-        return noise.averaged(replies["model"], replies["moved"]["coefficients"], answered)
+        return update_with_noise(fed, server["noise"], server["model"], each, to)
 
     def exchange(self, fed: Federation, server: Kinds) -> Kinds:
         """Collect ``h_j`` and ``grad h_j``; ``C_k`` for all, ``grad C_k`` for those who train."""
         W = server["model"]
         hidden = {"mean": torch.zeros_like(server["context"]["others"][0])}
-        expect = {"hidden": hidden, "jacobian": jacobian_like(W, self.form)}
+        expect = {"hidden": hidden, "jacobian": jacobians.like(W, self.form)}
         replies = fed.ask("represent", shared={"model": W}, expect=expect)
         A = server["network"]["mixing"].clone().fill_diagonal_(0)[:, replies.rows]
         trains, grad_h = replies.weight > 0, replies.kinds.get("jacobian", {})
@@ -149,17 +141,17 @@ class GFLAPPNP(Method):
             "network": server["network"],
             "trains": {"rows": rows},
             "context": {"others": A @ replies["hidden"]["mean"]},
-            "gradient": mixed(A[rows], grad_h, W),
+            "gradient": jacobians.mixed(A[rows], grad_h, W),
             "noise": noise_source(A[rows], grad_h["moments"], trains) if self.aggregate else {},
         }
 
     def measure(self, fed: Federation, server: Kinds) -> Replies:
-        shared, each = {"model": server["model"]}, {"context": context(server)}
+        shared, each = {"model": server["model"]}, {"context": context_of(server)}
         return fed.ask("evaluate", shared=shared, each=each, expect=self.task.blank_scores())
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
         """``test_accuracy_by_mean``: test points judged by the mean of all of a client's points."""
-        shared, each = {"model": server["model"]}, {"context": context(server)}
+        shared, each = {"model": server["model"]}, {"context": context_of(server)}
         expect = {"metric": {"test_accuracy_by_mean": SCALAR}}
         replies = fed.ask("judge_by_mean", shared=shared, each=each, expect=expect)
         tested = zip(replies.clients, replies.weight.tolist(), strict=True)
@@ -171,46 +163,30 @@ class GFLAPPNP(Method):
         W, cohort = common(model), client.cohort
         points = encode(W, cohort)
         hidden = {"mean": mean_of_points(points.output, cohort)}
-        grad_h = sent(points, client, W, self.form)
+        grad_h = jacobians.sent(points, client, W, self.form)
         return Reply(hidden=hidden, jacobian=grad_h, weight=(cohort.labelled > 0).double())
 
     @client_step
-    def update(
-        self,
-        client: Client,
-        model: Params,
-        context: Params,
-        gradient: Any = None,
-        noise: Any = None,
-    ) -> Reply:
+    def update(self, client: Client, model: Params, context: Params, gradient: Any = None) -> Reply:
         """I local updates with the compensated gradient."""
         W, cohort = common(model), client.cohort
-        grad_C = compensating(gradient, noise, W)
+        grad_C = jacobians.received(gradient, W)
         weights = batch_weights(training_points(cohort), self.batch, self.epochs, client.rng)
         W_K, u_K = descend(W, training_block(cohort), context, grad_C, weights, self.optimizer.lr)
-        return Reply(model=W_K, moved={"coefficients": u_K} if noise else {})
+        return Reply(model=W_K, moved={"coefficients": u_K} if self.aggregate else {})
 
     @client_step
     def evaluate(self, client: Client, model: Params, context: Params) -> Reply:
-        """Score eq. 15a under the averaged model; the client keeps ``A~_kk`` and ``C_k``."""
-        h, of = encode(common(model), client.cohort).output, client.cohort.batch
-        z = context["own"][of, None] * h + context["others"][of]
+        """Score the averaged model with ``A~_kk`` and ``C_k``, which the client keeps."""
+        h = encode(common(model), client.cohort).output
         client.state["context"] = {name: part.clone() for name, part in context.items()}
-        return Reply(**nested(node_scores(z, client.cohort)))
+        return Reply(metric=scored(h, context, client.cohort))
 
     @client_step
     def judge_by_mean(self, client: Client, model: Params, context: Params) -> Reply:
-        """One prediction per client, ``A~_kk h_k + C_k``, for all its points."""
-        cohort, rows = client.cohort, client.cohort.rows("test")
+        """One prediction per client, from ``h_k``, for all its points: it classifies clients."""
+        cohort = client.cohort
         h_K = mean_of_points(encode(common(model), cohort).output, cohort)
-        guess_K = (context["own"][:, None] * h_K + context["others"]).argmax(1)
-        of = cohort.batch[rows]
-        right_K = segment_mean((guess_K[of] == cohort.y[rows]).double(), of, cohort.k)
-        tests_K = torch.bincount(of, minlength=cohort.k).double()
-        return Reply(metric={"test_accuracy_by_mean": right_K}, weight=tests_K)
-
-
-def context(server: Kinds, rows: Tensor | slice = slice(None)) -> Params:
-    """``A~_kk`` and ``C_k`` of some clients."""
-    own, others = server["network"]["mixing"].diagonal(), server["context"]["others"]
-    return {"own": own[rows], "others": others[rows]}
+        metric = scored(h_K[cohort.batch], context, cohort)
+        accuracy_K, points_K = metric["accuracy"][:, 2], metric["nodes"][:, 2]
+        return Reply(metric={"test_accuracy_by_mean": accuracy_K}, weight=points_K)
