@@ -6,13 +6,14 @@ numbers, has only a few that are not known to whoever knows the weights:
 
     d h_c / d W1[f, u] = x_f m_u W2[u, c]        d h_c / d W2[u, c'] = a_u [c = c']
 
-So the Jacobian of a client's mean output is told by the moments ``M = mean_s x_s m_s^T [f, H]`` and
-the mean units ``a [H]``. Sums over clients keep this form, as all share W2. Rows of M whose
-feature is zero in all of a client's points are zero and need not be told either.
+So the Jacobian of a client's mean output follows from the moments ``M = mean_s x_s m_s^T [f, H]``
+and the mean units ``a [H]``. Sums over clients keep this form, as all share W2. Rows of M whose
+feature is zero in all of a client's points are zero and need not be sent either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -23,9 +24,10 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.leaves import Ragged, Rows
 from atoll.ops.ragged import segment_mean
 from atoll.ops.sparse import Sparse
-from atoll.tree import Params, Ragged
+from atoll.tree import Params
 
 # Above this share of non-zeros features are kept dense.
 _DENSE_ABOVE = 0.25
@@ -47,6 +49,11 @@ class _Last:
     points: Points | None = None
 
 
+def common(model_K: Mapping[str, Tensor]) -> Params:
+    """The one model that was sent to all clients alike ``[K, ...]``: a view, never K copies."""
+    return {name: p[0] for name, p in model_K.items()}
+
+
 def encode(params: Params, cohort: Cohort) -> Points:
     """Every data point's output and hidden units, by the weights that all clients share.
 
@@ -66,16 +73,13 @@ def mean_of_points(values: Tensor, cohort: Cohort) -> Tensor:
     return segment_mean(values, cohort.batch, cohort.k)
 
 
-def moments(units: Tensor, cohort: Cohort) -> tuple[Ragged, Ragged]:
-    """The rows of each client's ``M = mean_s x_s m_s^T`` that aren't zero, and their numbers.
-
-    Returns ``numbers [R_k]`` (features, int32) and ``rows [R_k, H]``, ragged over clients.
-    """
+def moments(units: Tensor, cohort: Cohort) -> Rows:
+    """The rows of each client's ``M = mean_s x_s m_s^T`` that aren't zero: ``[R_k, H]`` of f."""
     active = (units > 0).to(units.dtype)
-    x, told = _features(cohort), cohort.cached("moments", lambda: _told_rows(cohort))
+    x, made = _features(cohort), cohort.cached("moments", lambda: _nonzero_rows(cohort))
     if isinstance(x, Sparse):
-        assert told.spread is not None
-        return told.numbers, Ragged(told.spread @ active, told.numbers.sizes)
+        assert made.of_masks is not None
+        return Rows(made.at, Ragged(made.of_masks @ active, made.at.sizes))
     n = max(cohort.sizes)
     if n == 1:
         rows = x[:, :, None] * active[:, None, :]
@@ -84,53 +88,42 @@ def moments(units: Tensor, cohort: Cohort) -> tuple[Ragged, Ragged]:
     else:
         pairs = zip(*(torch.split(part, list(cohort.sizes)) for part in (x, active)), strict=True)
         rows = torch.stack([x_k.mT @ m_k / len(x_k) for x_k, m_k in pairs])
-    return told.numbers, Ragged(rows.flatten(0, 1), told.numbers.sizes)
+    return Rows(made.at, Ragged(rows.flatten(0, 1), made.at.sizes))
 
 
-class _Told(NamedTuple):
-    """Which rows of M each client tells, and (if sparse) the matrix that makes them of masks."""
+class _NonzeroRows(NamedTuple):
+    """Which rows of M each client sends, and (if sparse) the matrix that makes them of masks."""
 
-    numbers: Ragged
-    spread: Sparse | None
+    at: Ragged
+    of_masks: Sparse | None
 
 
-def _told_rows(cohort: Cohort) -> _Told:
+def _nonzero_rows(cohort: Cohort) -> _NonzeroRows:
     x = _features(cohort)
     if isinstance(x, Tensor):
         every = torch.arange(cohort.features, dtype=torch.int32)
-        return _Told(Ragged(every.repeat(cohort.k), (cohort.features,) * cohort.k), None)
+        sizes = (cohort.features,) * cohort.k
+        return _NonzeroRows(Ragged(every.repeat(cohort.k), sizes), None)
     points = sparse.coo_array(_stacked(cohort))
     point, feature = points.coords
     client = np.repeat(np.arange(cohort.k), cohort.sizes)[point]
     keys, row = np.unique(client * cohort.features + feature, return_inverse=True)
     share = points.data / np.asarray(cohort.sizes)[client]
-    spread = sparse.csr_array((share, (row, point)), shape=(len(keys), sum(cohort.sizes)))
-    sizes = np.bincount(keys // cohort.features, minlength=cohort.k)
-    numbers = torch.from_numpy((keys % cohort.features).astype(np.int32))
-    return _Told(Ragged(numbers, tuple(sizes.tolist())), Sparse(spread, cohort.dtype))
+    of_masks = sparse.csr_array((share, (row, point)), shape=(len(keys), sum(cohort.sizes)))
+    counts = np.bincount(keys // cohort.features, minlength=cohort.k)
+    at = torch.from_numpy((keys % cohort.features).astype(np.int32))
+    return _NonzeroRows(Ragged(at, tuple(counts.tolist())), Sparse(of_masks, cohort.dtype))
 
 
-def misfits(numbers: Ragged, rows: Ragged, features: int) -> list[int]:
-    """Which clients' rows aren't as many as their numbers, or not of ascending features."""
-    if _all_told(numbers, features) and rows.sizes == numbers.sizes:
-        return []
-    told, sizes = numbers.values.numpy(), np.asarray(numbers.sizes)
-    client = np.repeat(np.arange(len(sizes)), sizes)
-    bad = sizes != np.asarray(rows.sizes)
-    bad[client[(told < 0) | (told >= features)]] = True
-    bad[client[1:][(told[1:] <= told[:-1]) & (client[1:] == client[:-1])]] = True
-    return np.flatnonzero(bad).tolist()
-
-
-def mix_moments(weights: Tensor, numbers: Ragged, rows: Ragged, features: int) -> Tensor:
+def mix_moments(weights: Tensor, moments: Rows, features: int) -> Tensor:
     """``sum_j weights[t, j] M_j`` for each t: ``[T, m]`` and rows of m clients -> ``[T, f, H]``."""
-    hidden = rows.values.shape[1]
-    m, t = len(numbers.sizes), weights.shape[0]
-    if _all_told(numbers, features):
-        return (weights @ rows.values.view(m, -1)).view(t, features, hidden)
-    told = numbers.values.numpy().tobytes(), numbers.sizes, features
-    mixing = _mixing_of_rows(weights.numpy().tobytes(), weights.dtype, t, *told)
-    return (mixing @ rows.values).view(t, features, hidden)
+    at, rows = moments.at, moments.rows.values
+    m, t, hidden = len(at.sizes), weights.shape[0], rows.shape[1]
+    if _has_every_row(at, features):
+        return (weights @ rows.view(m, -1)).view(t, features, hidden)
+    where = at.values.numpy().tobytes(), at.sizes, features
+    mixing = _mixing_of_rows(weights.numpy().tobytes(), weights.dtype, t, *where)
+    return (mixing @ rows).view(t, features, hidden)
 
 
 # The weights and the clients' features are the same in every round.
@@ -139,13 +132,13 @@ def _mixing_of_rows(
     weights: bytes,
     dtype: torch.dtype,
     t: int,
-    numbers: bytes,
+    at: bytes,
     sizes: tuple[int, ...],
     features: int,
 ) -> Sparse:
-    """The matrix that makes ``[T * f, H]`` of all clients' told rows."""
+    """The matrix that makes ``[T * f, H]`` of all clients' rows."""
     shares = np.frombuffer(weights, dtype=str(dtype).removeprefix("torch.")).reshape(t, -1)
-    feature = np.frombuffer(numbers, dtype=np.int32)
+    feature = np.frombuffer(at, dtype=np.int32)
     client = np.repeat(np.arange(len(sizes)), sizes)
     order = np.argsort(feature, kind="stable")
     ends = np.cumsum(np.bincount(feature, minlength=features))
@@ -157,10 +150,10 @@ def _mixing_of_rows(
     return Sparse(mixing, dtype)
 
 
-def _all_told(numbers: Ragged, features: int) -> bool:
-    every = torch.arange(features, dtype=numbers.values.dtype)
-    return all(size == features for size in numbers.sizes) and torch.equal(
-        numbers.values, every.repeat(len(numbers.sizes))
+def _has_every_row(at: Ragged, features: int) -> bool:
+    every = torch.arange(features, dtype=at.values.dtype)
+    return all(size == features for size in at.sizes) and torch.equal(
+        at.values, every.repeat(len(at.sizes))
     )
 
 

@@ -10,9 +10,8 @@ from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.graph import dense
 from atoll.methods.base import Info, initial_model
-from atoll.methods.fed_mlp import FedMLP
+from atoll.methods.gfl_appnp import FedMLP, LoneMLPs
 from atoll.methods.local import Local
-from atoll.methods.mlp import LoneMLPs
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.ops.optimize import SGD
@@ -33,9 +32,32 @@ def trained(method, parties, rounds=3):
 
 
 def test_every_client_counts_the_same():
-    """A plain loop: full batches, four steps a round, the mean over clients of any size."""
+    """A plain loop: full batches, four steps per round, the mean over clients of any size."""
     parties = community_parties((12, 30))
     _, state = trained(FedMLP(**SMALL, epochs=4), parties, rounds=2)
+    expected = plain_loop(parties, [0.5, 0.5])
+    for name, value in expected.items():
+        torch.testing.assert_close(state["model"][name], value)
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_other_weights_are_honoured(literal):
+    """By labelled times all points, s_k n_k; to the letter, over the product of both totals."""
+    parties = community_parties((12, 30))
+    method = FedMLP(**SMALL, epochs=4, weights="labelled-and-size", literal_weights=literal)
+    _, state = trained(method, parties, rounds=2)
+    s = [int(g.train.sum()) for g in parties]
+    n = [g.nodes for g in parties]
+    parts = [s_k * n_k for s_k, n_k in zip(s, n, strict=True)]
+    expected = plain_loop(
+        parties, [p / (sum(s) * sum(n) if literal else sum(parts)) for p in parts]
+    )
+    for name, value in expected.items():
+        torch.testing.assert_close(state["model"][name], value)
+
+
+def plain_loop(parties, shares):
+    """Two rounds of four full-batch steps per client, averaged by some shares."""
     server = initial_model(SMALL["model"], 24, 3, torch.float64, 0)
     for _ in range(2):
         models = []
@@ -48,10 +70,12 @@ def test_every_client_counts_the_same():
                 g1, g2 = torch.autograd.grad(loss, [w1, w2])
                 w1, w2 = ((w - 0.3 * g).detach().requires_grad_() for w, g in ((w1, g1), (w2, g2)))
             models.append((w1.detach(), w2.detach()))
-        means = [torch.stack(ws).mean(0) for ws in zip(*models, strict=True)]
+        means = [
+            sum(share * w for share, w in zip(shares, ws, strict=True))
+            for ws in zip(*models, strict=True)
+        ]
         server = dict(zip(server, means, strict=True))
-    for name, value in server.items():
-        torch.testing.assert_close(under(state, "model")[name], value)
+    return server
 
 
 def test_lone_mlps_in_full_batches_are_local_training():
@@ -77,5 +101,5 @@ def test_batches_are_drawn_and_repeatable(method):
 def test_what_they_refuse(method):
     with pytest.raises(AtollError, match=r"model\.name=mlp"):
         method(model=GCN())
-    with pytest.raises(AtollError, match=r"method\.batch is -1"):
+    with pytest.raises(AtollError, match=r"method\.batch is -1; it must be at least 0"):
         method(**SMALL, batch=-1)

@@ -6,11 +6,11 @@ from torch.func import jacrev
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
+from atoll.leaves import Ragged, Rows, RowsLike
+from atoll.methods.gfl_appnp.compensation import Structured
+from atoll.methods.gfl_appnp.encoder import encode, mean_of_points, mix_moments, moments
 from atoll.models.mlp import MLP
-from atoll.ops.compensated import Structured
-from atoll.ops.encoder import encode, mean_of_points, misfits, mix_moments, moments
 from atoll.rng import stream
-from atoll.tree import Ragged
 from small_federations import community_parties
 
 MODEL = MLP(hidden=6, dropout=0.0, bias=False).init(10, 3, stream(0, "encoder"))
@@ -25,12 +25,11 @@ def parts(sizes, dense):
 
 @pytest.mark.parametrize("sizes", [(6, 4, 5), (5, 5, 5)])
 @pytest.mark.parametrize("dense_features", [False, True])
-def test_moments_and_units_tell_the_whole_jacobian(sizes, dense_features):
+def test_the_whole_jacobian_follows_from_moments_and_units(sizes, dense_features):
     parties, cohort, points = parts(sizes, dense_features)
-    numbers, rows = moments(points.units, cohort)
-    mixed = mix_moments(WEIGHTS, numbers, rows, 10)
+    mixed = mix_moments(WEIGHTS, moments(points.units, cohort), 10)
     units = WEIGHTS @ mean_of_points(points.units, cohort)
-    told = Structured(mixed, units, MODEL["lin2.weight"])
+    jacobian = Structured(mixed, units, MODEL["lin2.weight"])
 
     def mean_output(w, j):
         x = torch.from_numpy(dense(parties[j].x)).double()
@@ -40,8 +39,8 @@ def test_moments_and_units_tell_the_whole_jacobian(sizes, dense_features):
     v = torch.tensor([[0.3, -0.5, 0.2], [-0.6, 0.1, 0.5]], dtype=torch.float64)
     for t, row in enumerate(WEIGHTS):
         for name, ours, full in (
-            ("lin1.weight", told.first(v), told.in_full().first(v)),
-            ("lin2.weight", told.second(v), told.in_full().second(v)),
+            ("lin1.weight", jacobian.first(v), jacobian.in_full().first(v)),
+            ("lin2.weight", jacobian.second(v), jacobian.in_full().second(v)),
         ):
             whole = sum(w * j[name] for w, j in zip(row, by_autograd, strict=True))
             expected = torch.tensordot(v[t], whole, dims=1)
@@ -63,15 +62,18 @@ def test_outputs_and_their_means_by_hand():
     torch.testing.assert_close(mean_of_points(points.output, cohort)[0], 2 * x.mean(0))
 
 
-def test_only_rows_of_features_a_client_has_are_told():
+def test_only_rows_of_features_a_client_has_are_sent():
     parties, cohort, points = parts((6, 4, 5), False)
-    numbers, rows = moments(points.units, cohort)
-    for graph, told in zip(parties, numbers.blocks(), strict=True):
-        assert told.tolist() == sorted(set(graph.x.indices.tolist()))
-    assert rows.sizes == numbers.sizes
+    found = moments(points.units, cohort)
+    for graph, at in zip(parties, found.at.blocks(), strict=True):
+        assert at.tolist() == sorted(set(graph.x.indices.tolist()))
+    assert found.rows.sizes == found.at.sizes
+    row = torch.zeros(6, dtype=torch.float64)
+    assert not RowsLike(row, length=10).misfits(found, cohort.clients)
 
 
 def test_rows_that_do_not_fit_are_found():
-    numbers = Ragged(torch.tensor([0, 2, 1, 1, 0, 3, 5], dtype=torch.int32), (2, 2, 1, 2))
-    rows = Ragged(torch.zeros(8, 4), (2, 2, 2, 2))
-    assert misfits(numbers, rows, features=5) == [1, 2, 3]
+    at = Ragged(torch.tensor([0, 2, 1, 1, 0, 3, 5], dtype=torch.int32), (2, 2, 1, 2))
+    rows = Ragged(torch.zeros(7, 4), at.sizes)
+    like = RowsLike(torch.zeros(4), length=5)
+    assert sorted(like.misfits(Rows(at, rows), range(4))) == [1, 3]

@@ -6,8 +6,8 @@ import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
+from atoll.methods.gfl_appnp.personalised import personalised_propagation
 from atoll.models.appnp import APPNP
-from atoll.ops.personalised import personalised_propagation
 from atoll.rng import stream
 from atoll.tree import spread
 from small_federations import community_parties

@@ -15,18 +15,20 @@ from atoll.experiment.runner import load_parties, simulate
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.graph import dense
+from atoll.leaves import Ragged, Rows
 from atoll.methods.base import Info, initial_model
 from atoll.methods.centralized import Centralized
-from atoll.methods.fed_mlp import FedMLP
-from atoll.methods.gfl_appnp import GFLAPPNP
+from atoll.methods.client import Client
+from atoll.methods.gfl_appnp import GFLAPPNP, FedMLP, jacobians
+from atoll.methods.gfl_appnp.personalised import personalised_propagation
 from atoll.models.appnp import APPNP
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.ops.optimize import SGD, Adam
-from atoll.ops.personalised import personalised_propagation
 from atoll.partition.network import client_network
 from atoll.partition.node_per_client import NodePerClient
-from atoll.tree import Ragged, under
+from atoll.rng import CohortRng
+from atoll.tree import under
 from small_federations import community_parties, needs_data
 
 ENCODER = MLP(hidden=5, dropout=0.0, bias=False)
@@ -67,7 +69,7 @@ def node_clients(dense=False):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-def test_one_local_update_a_round_is_centralized_appnp_step_by_step(dense):
+def test_one_local_update_per_round_is_centralized_appnp_step_by_step(dense):
     whole, parties, network = node_clients(dense)
     central = Centralized(
         model=APPNP(hidden=5, dropout=0.0, bias=False), optimizer=SGD(lr=0.5), epochs=1
@@ -79,7 +81,7 @@ def test_one_local_update_a_round_is_centralized_appnp_step_by_step(dense):
         centre.begin(fed.round)
         central.round(centre, {}, fed.round)
         for name, theirs in under(host.state, "model").items():
-            torch.testing.assert_close(under(state, "model")[name], theirs[0], rtol=0, atol=1e-12)
+            torch.testing.assert_close(state["model"][name], theirs[0], rtol=0, atol=1e-12)
         scores = gfl(epochs=1).measure(fed, state).body["metric/accuracy"]
         theirs = central.measure(centre, {}).body["metric/accuracy"]
         tested = np.array([g.test[0] for g in parties])
@@ -132,14 +134,14 @@ def test_it_is_algorithm_1_with_whole_jacobians(compensation, dense):
     *_, (_, state) = trained(gfl(epochs=3, compensation=compensation), parties, ring(4))
     expected = algorithm_1(parties, ring(4), 2, 3, 0.5, compensation == "exact")
     for name, value in expected.items():
-        torch.testing.assert_close(under(state, "model")[name], value, rtol=0, atol=1e-10)
+        torch.testing.assert_close(state["model"][name], value, rtol=0, atol=1e-10)
 
 
 def test_compensation_matters():
     parties = community_parties((6, 9, 5, 7), features=10)
     with_it, without = (
-        list(trained(gfl(epochs=3, compensation=kind), parties, ring(4)))[-1][1][
-            "model/lin1.weight"
+        list(trained(gfl(epochs=3, compensation=kind), parties, ring(4)))[-1][1]["model"][
+            "lin1.weight"
         ]
         for kind in ("exact", "none")
     )
@@ -153,8 +155,8 @@ def test_without_links_it_is_fed_mlp():
     fed_mlp = FedMLP(model=ENCODER, optimizer=SGD(lr=0.5), epochs=4)
     *_, (_, ours) = trained(gfl(epochs=4), parties, nothing, rounds=3)
     *_, (_, theirs) = trained(fed_mlp, parties, rounds=3)
-    for name in under(theirs, "model"):
-        torch.testing.assert_close(ours[f"model/{name}"], theirs[f"model/{name}"])
+    for name, value in theirs["model"].items():
+        torch.testing.assert_close(ours["model"][name], value)
 
 
 def test_what_travels():
@@ -170,6 +172,8 @@ def test_what_travels():
     rows = up.filter(name="jacobian/moments").sort("client")
     assert rows["shape"].to_list() == [f"[{n}, 5]" for n in words]
     assert rows["bytes"].to_list() == [n * 5 * 8 for n in words]
+    numbers = up.filter(name="jacobian/moments#at").sort("client")
+    assert numbers["bytes"].to_list() == [n * 4 for n in words]
     down = table.filter(step="update", direction="down", client=min(labelled))
     shapes = dict(zip(down["name"], down["shape"], strict=True))
     assert shapes == {
@@ -188,8 +192,8 @@ def test_noise_is_standard_normal_on_every_entry():
     for kind in ("exact", "noisy"):
         method = gfl(compensation=kind)
         fed, state = federation(method, parties, ring(4))
-        state = method._exchange(fed, state)
-        sent[kind] = method._jacobian(state, under(state, "model"))
+        state = method.exchange(fed, state)
+        sent[kind] = jacobians.received(state["gradient"], state["model"])
     exact = sent["exact"].in_full()
     mixing = personalised_propagation(ring(4), 0.1, 10)
     np.fill_diagonal(mixing, 0)
@@ -203,11 +207,11 @@ def test_noise_is_standard_normal_on_every_entry():
         assert noise.std().item() == pytest.approx(1, abs=0.2)
 
 
-def test_felt_noise_moves_the_average_as_sent_noise_does():
-    """The same spread of every weight over draws of the noise, and the same mean."""
+def test_aggregate_noise_moves_the_average_as_sent_noise_does():
+    """The same deviation of every weight over draws of the noise, and the same mean."""
     _, parties, network = node_clients()
     moved = {}
-    for kind in ("sent", "felt"):
+    for kind in ("sent", "aggregate"):
         method = gfl(epochs=2, compensation="noisy", noise=kind, optimizer=SGD(lr=0.1))
         cohort = Cohort(parties, dtype=torch.float64)
         info = Info(25, 24, 3, torch.float64, network=network)
@@ -215,25 +219,26 @@ def test_felt_noise_moves_the_average_as_sent_noise_does():
         for seed in range(100):
             fed, state = InProcess(Host(method, cohort, seed=seed)), method.start(info, 0)
             fed.begin(1)
-            draws.append(method.round(fed, state, 1)["model/lin1.weight"])
+            draws.append(method.round(fed, state, 1)["model"]["lin1.weight"])
         moved[kind] = torch.stack(draws)
-    sent, felt = moved["sent"], moved["felt"]
-    assert (felt.std(0) / sent.std(0)).mean().item() == pytest.approx(1, abs=0.05)
-    assert ((felt.mean(0) - sent.mean(0)).abs() / sent.std(0)).mean() < 0.2
+    sent, aggregate = moved["sent"], moved["aggregate"]
+    assert (aggregate.std(0) / sent.std(0)).mean().item() == pytest.approx(1, abs=0.05)
+    assert ((aggregate.mean(0) - sent.mean(0)).abs() / sent.std(0)).mean() < 0.2
 
 
-def test_felt_noise_is_for_simulations():
-    method = {"name": "gfl-appnp", "compensation": "noisy", "noise": "felt"}
+def test_aggregate_noise_is_for_simulations():
+    method = {"name": "gfl-appnp", "compensation": "noisy", "noise": "aggregate"}
     experiment = resolve({"method": method, "split": {"kind": "public"}})
     with pytest.raises(AtollError, match="can't be deployed: with"):
         new_plan("nvflare", ("one", "two"), experiment, Terms())
     assert not gfl(compensation="noisy").only_simulated
+    assert not gfl(noise="aggregate").only_simulated
 
 
 def test_batches_change_the_updates_and_are_repeatable():
     parties = community_parties()
     runs = [
-        list(trained(gfl(batch=batch), parties, ring(6)))[-1][1]["model/lin2.weight"]
+        list(trained(gfl(batch=batch), parties, ring(6)))[-1][1]["model"]["lin2.weight"]
         for batch in (2, 2, 0, 1000)
     ]
     assert torch.equal(runs[0], runs[1])
@@ -241,24 +246,24 @@ def test_batches_change_the_updates_and_are_repeatable():
     assert torch.equal(runs[2], runs[3])
 
 
-def test_a_client_that_tells_of_features_that_do_not_exist_is_left_out(monkeypatch):
+def test_a_client_that_sends_rows_of_features_that_do_not_exist_is_left_out(monkeypatch):
     parties = community_parties()
     honest = GFLAPPNP.represent
 
-    def lie(self, cohort, state, shared, each, rng):
-        state, reply = honest(self, cohort, state, shared, each, rng)
-        numbers = reply.body["jacobian/numbers"]
-        values = numbers.values.clone()
-        values[0] = 99
-        reply.body["jacobian/numbers"] = Ragged(values, numbers.sizes)
-        return state, reply
+    def lie(self, client, model):
+        reply = honest(self, client, model)
+        moments = reply.kinds["jacobian"]["moments"]
+        at = moments.at.values.clone()
+        at[0] = 99
+        reply.kinds["jacobian"]["moments"] = Rows(Ragged(at, moments.at.sizes), moments.rows)
+        return reply
 
     lie.is_client_step = True
     monkeypatch.setattr(GFLAPPNP, "represent", lie)
     *_, (fed, state) = trained(gfl(), parties, ring(6), rounds=1)
     assert {(r.step, r.client) for r in fed.rejections} == {("represent", 0)}
-    assert state["trains/clients"].tolist() == [1, 2, 3, 4, 5]
-    assert state["model/lin1.weight"].isfinite().all()
+    assert state["trains"]["rows"].tolist() == [1, 2, 3, 4, 5]
+    assert state["model"]["lin1.weight"].isfinite().all()
 
 
 def test_its_loss_goes_down():
@@ -274,7 +279,7 @@ def test_its_loss_goes_down():
 
 
 def test_clients_can_be_judged_by_the_mean_of_their_points():
-    """With a point a client it is the accuracy; clients without a test point have none."""
+    """With one point per client it is the accuracy; clients without a test point have none."""
     _, parties, network = node_clients()
     method = gfl()
     *_, (fed, state) = trained(method, parties, network, rounds=5)
@@ -292,9 +297,9 @@ def test_clients_can_be_judged_by_the_mean_of_their_points():
         ({"model": MLP(bias=True, dropout=0.0)}, "model.bias=false"),
         ({"optimizer": Adam()}, "optimizer.name=sgd"),
         ({"optimizer": SGD(momentum=0.9)}, "without momentum"),
-        ({"hops": 0}, "method.hops is 0"),
-        ({"alpha": 1.5}, "method.alpha 1.5"),
-        ({"batch": -1}, "method.batch is -1"),
+        ({"hops": 0}, "method.hops is 0; it must be at least 1"),
+        ({"alpha": 1.5}, "method.alpha is 1.5; it must be at least 0 and at most 1"),
+        ({"batch": -1}, "method.batch is -1; it must be at least 0"),
     ],
 )
 def test_what_it_refuses(options, said):
@@ -323,7 +328,7 @@ def test_it_learns_the_papers_synthetic_graph():
 
 
 def test_the_gradient_of_a_whole_graph_is_the_mean_of_the_clients():
-    """What one update a round does, against autograd through the propagation."""
+    """What one update per round does, against autograd through the propagation."""
     whole, parties, network = node_clients()
     _, state = next(iter(trained(gfl(epochs=1), parties, network, rounds=1)))
     w = initial_model(ENCODER, 24, 3, torch.float64, 0)
@@ -334,14 +339,22 @@ def test_the_gradient_of_a_whole_graph_is_the_mean_of_the_clients():
     y, train = torch.from_numpy(whole.y), torch.from_numpy(whole.train)
     cross_entropy(z[train], y[train]).backward()
     for name, value in w.items():
-        moved = (value.detach() - state[f"model/{name}"]) / 0.5
+        moved = (value.detach() - state["model"][name]) / 0.5
         torch.testing.assert_close(moved, value.grad, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("compensation", ["noisy", "none"])
-def test_the_variants_give_the_same_numbers_in_chunks(compensation):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compensation": "noisy"},
+        {"compensation": "noisy", "noise": "aggregate"},
+        {"compensation": "none"},
+    ],
+    ids=["noisy", "aggregate", "none"],
+)
+def test_the_variants_give_the_same_numbers_in_chunks(options):
     parties = community_parties((6, 9, 5, 7), features=10)
-    method = gfl(compensation=compensation, epochs=2)
+    method = gfl(epochs=2, **options)
     found = []
     for chunk in (0, 1, 3):
         host = Host(method, Cohort(parties, dtype=torch.float64), seed=0, chunk=chunk)
@@ -350,6 +363,40 @@ def test_the_variants_give_the_same_numbers_in_chunks(compensation):
         for r in (1, 2):
             fed.begin(r)
             state = method.round(fed, state, r)
-        found.append(state["model/lin1.weight"])
+        found.append(state["model"]["lin1.weight"])
     for other in found[1:]:
         torch.testing.assert_close(other, found[0], rtol=0, atol=1e-9)
+
+
+def test_who_trains_but_does_not_answer_leaves_the_average_to_the_others(monkeypatch):
+    """With aggregate noise the server then divides by those who answered and goes on."""
+    parties = community_parties()
+    honest = GFLAPPNP.update
+
+    def broken(self, client, model, context, gradient=None):
+        reply = honest(self, client, model, context, gradient)
+        reply.kinds["model"]["lin1.weight"][2] = torch.nan
+        return reply
+
+    broken.is_client_step = True
+    monkeypatch.setattr(GFLAPPNP, "update", broken)
+    method = gfl(compensation="noisy", noise="aggregate", optimizer=SGD(lr=0.1))
+    *_, (fed, state) = trained(method, parties, ring(6), rounds=1)
+    assert {(r.step, r.client) for r in fed.rejections} == {("update", 2)}
+    assert state["model"]["lin1.weight"].isfinite().all()
+
+
+@pytest.mark.parametrize("step", ["represent", "update", "evaluate", "judge_by_mean"])
+def test_no_step_copies_the_shared_model_for_every_client(step):
+    """Views of one model for a trillion clients, of which a copy would not fit in any memory."""
+    method, cohort = gfl(epochs=2), Cohort(community_parties(), dtype=torch.float64)
+    client = Client(method, cohort, CohortRng(0, cohort.clients, 1, step), {})
+    model = method.initial_model(cohort, 0)
+    views = {name: p.expand(10**12, *p.shape) for name, p in model.items()}
+    others = torch.zeros(cohort.k, cohort.classes, dtype=torch.float64)
+    context = {"own": torch.ones(cohort.k, dtype=torch.float64), "others": others}
+    sent = {} if step == "represent" else {"context": context}
+    reply = getattr(method, step)(client, model=views, **sent)
+    leaves = [leaf for kind in reply.kinds.values() for leaf in kind.values()]
+    assert leaves
+    assert {len(leaf.at.sizes) if isinstance(leaf, Rows) else len(leaf) for leaf in leaves} == {6}

@@ -3,7 +3,7 @@
 import torch
 
 from atoll.cohort import Cohort
-from atoll.ops.batches import batch_weights, training_points, weighted_loss
+from atoll.methods.gfl_appnp.batches import batch_weights, training_points, weighted_loss
 from atoll.rng import CohortRng
 from small_federations import community_parties
 

@@ -1,12 +1,11 @@
-"""The noise that those who train feel, against all clients' noise, entry by entry."""
+"""Aggregate noise, as it reaches those who train, against all clients' noise by entries."""
 
 import numpy as np
-import pytest
 import torch
 
-from atoll.ops.compensated import AtRows, Block, Full
-from atoll.ops.felt_noise import draw_felt, felt_jacobian
-from atoll.tree import Ragged
+from atoll.leaves import Ragged, Rows
+from atoll.methods.gfl_appnp.aggregate_noise import draw_noise, noise_jacobian, noise_source
+from atoll.methods.gfl_appnp.compensation import AtRows, Block, Full
 
 # Five clients, of which three train; the last two columns are clients who don't.
 MIXING = torch.tensor(
@@ -14,7 +13,8 @@ MIXING = torch.tensor(
     dtype=torch.float64,
 )
 # Feature 0 is the first client's, 1 all three's, 2 the last two's, 3 nobody's.
-NUMBERS = Ragged(torch.tensor([0, 1, 1, 2, 1, 2], dtype=torch.int32), (2, 2, 2))
+FEATURES_OF = Ragged(torch.tensor([0, 1, 1, 2, 1, 2], dtype=torch.int32), (2, 2, 2))
+SOURCE = {"covariance": MIXING @ MIXING.T, "features": FEATURES_OF}
 FEATURES, HIDDEN, CLASSES = 4, 2, 3
 MODEL = {
     "lin1.weight": torch.zeros(FEATURES, HIDDEN, dtype=torch.float64),
@@ -24,7 +24,7 @@ U = torch.tensor([[0.3, -0.5, 0.2], [-0.1, 0.4, -0.3], [0.6, -0.2, -0.4]], dtype
 
 
 class Units:
-    """In place of normal numbers: zeros, but for the n-th that is asked for."""
+    """In place of normal numbers: zeros, but for the n-th that is drawn."""
 
     def __init__(self, n):
         self.left = n
@@ -37,13 +37,13 @@ class Units:
         return numbers.reshape(shape)
 
 
-def felt(n):
+def aggregate(n):
     """What reaches the clients (rows and second) and the server's sum, as one long vector."""
-    noise = draw_felt(MIXING @ MIXING.T, NUMBERS, MODEL, Units(n))
+    noise = draw_noise(SOURCE, MODEL, Units(n))
     drawn = torch.zeros(FEATURES, HIDDEN, dtype=torch.float64)
     client = torch.tensor([0, 0, 1, 1, 2, 2])
     parts = torch.einsum("rc,rch->rh", U[client], noise.rows)
-    drawn.index_add_(0, NUMBERS.values.long(), parts)
+    drawn.index_add_(0, FEATURES_OF.values.long(), parts)
     whole = drawn + noise.rest(U)
     return torch.cat([noise.rows.flatten(), noise.second.flatten(), whole.flatten()])
 
@@ -70,24 +70,24 @@ def sent():
 
 def test_it_has_the_distribution_of_noise_on_every_entry_of_everybody():
     """A linear map of normal numbers has the covariance of its matrix times the transposed."""
-    asked = 6 * CLASSES * HIDDEN + 3 * CLASSES * HIDDEN * CLASSES + FEATURES * HIDDEN
-    matrix = torch.stack([felt(n) for n in range(asked)], dim=1)
+    count = 6 * CLASSES * HIDDEN + 3 * CLASSES * HIDDEN * CLASSES + FEATURES * HIDDEN
+    matrix = torch.stack([aggregate(n) for n in range(count)], dim=1)
     torch.testing.assert_close(matrix @ matrix.T, sent(), rtol=0, atol=1e-12)
 
 
 def test_a_feature_that_all_have_leaves_no_rest():
-    noise = draw_felt(MIXING @ MIXING.T, NUMBERS, MODEL, np.random.default_rng(0))
+    noise = draw_noise(SOURCE, MODEL, np.random.default_rng(0))
     rest = noise.rest(U)
     assert rest[1].abs().max() < 1e-7
     assert rest[[0, 2, 3]].abs().min() > 1e-3
 
 
 def test_rows_are_the_jacobian_with_zeros_elsewhere():
-    noise = draw_felt(MIXING @ MIXING.T, NUMBERS, MODEL, np.random.default_rng(0))
-    ours = felt_jacobian(noise.sent(), FEATURES)
+    noise = draw_noise(SOURCE, MODEL, np.random.default_rng(0))
+    ours = noise_jacobian(noise.sent(), FEATURES)
     assert isinstance(ours, AtRows)
     whole = torch.zeros(3, CLASSES, FEATURES, HIDDEN, dtype=torch.float64)
-    for row, (k, f) in enumerate(zip([0, 0, 1, 1, 2, 2], NUMBERS.values.tolist(), strict=True)):
+    for row, (k, f) in enumerate(zip([0, 0, 1, 1, 2, 2], FEATURES_OF.values.tolist(), strict=True)):
         whole[k, :, f] = noise.rows[row]
     full = Full(whole, noise.second)
     x_K = torch.randn(
@@ -99,20 +99,28 @@ def test_rows_are_the_jacobian_with_zeros_elsewhere():
         (ours.first(U), full.first(U)),
         (ours.second(U), full.second(U)),
         (ours.take_from(w1.clone(), U), w1 - full.first(U)),
-        (ours.seen_by(points).first(U), full.seen_by(points).first(U)),
+        (ours.at_points(points).first(U), full.at_points(points).first(U)),
     ):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
 
 def test_clients_with_fewer_rows_are_filled_up():
-    numbers = Ragged(torch.tensor([2, 0, 3], dtype=torch.int32), (1, 0, 2))
-    noise = draw_felt(MIXING @ MIXING.T, numbers, MODEL, np.random.default_rng(0))
-    first = felt_jacobian(noise.sent(), FEATURES).first(U)
+    features = Ragged(torch.tensor([2, 0, 3], dtype=torch.int32), (1, 0, 2))
+    noise = draw_noise(SOURCE | {"features": features}, MODEL, np.random.default_rng(0))
+    first = noise_jacobian(noise.sent(), FEATURES).first(U)
     nonzero = first.abs().sum(-1) > 0
     assert nonzero.tolist() == [
         [False, False, True, False],
         [False, False, False, False],
         [True, False, False, True],
     ]
-    with pytest.raises(AssertionError):
-        draw_felt(MIXING @ MIXING.T, numbers.values, MODEL, np.random.default_rng(0))
+
+
+def test_noise_is_drawn_for_the_features_of_those_who_train():
+    """Of five clients who sent moments, the first three train."""
+    at = Ragged(torch.tensor([0, 1, 1, 2, 1, 2, 3, 0], dtype=torch.int32), (2, 2, 2, 1, 1))
+    moments = Rows(at, Ragged(torch.zeros(8, HIDDEN), at.sizes))
+    source = noise_source(MIXING, moments, torch.tensor([True, True, True, False, False]))
+    assert source["features"].values.tolist() == FEATURES_OF.values.tolist()
+    assert source["features"].sizes == FEATURES_OF.sizes
+    torch.testing.assert_close(source["covariance"], SOURCE["covariance"])

@@ -1,7 +1,8 @@
-"""Local descent of a bias-free two-layer MLP whose prediction leans on other clients' outputs.
+"""Gradient compensation: local descent of an MLP whose prediction includes others' outputs.
 
-Client k minimises the cross-entropy of ``softmax(o_k h(x; W) + C_k)``, with ``C_k`` a constant
-whose Jacobian by W is known: GFL's compensated gradient, eq. 15b. With ``v = y^ - y`` it is
+Client k minimises the cross-entropy of ``softmax(o_k h(x; W) + C_k)``, with ``h`` a two-layer MLP
+without biases and ``C_k`` a constant whose Jacobian by W is known: GFL's compensated gradient,
+eq. 15b. With ``v = y^ - y`` it is
 
     o_k J_h^T v + J_C^T v
 
@@ -21,9 +22,27 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.errors import AtollError
 from atoll.graph import dense
-from atoll.ops.batches import training_points
+from atoll.methods.gfl_appnp.batches import training_points
+from atoll.models.base import Model
+from atoll.models.mlp import MLP
+from atoll.ops.optimize import SGD, Optimizer
 from atoll.tree import Params
+
+
+def check_plain(model: Model, optimizer: Optimizer) -> None:
+    """Refuse what the descent here is not written for."""
+    if not isinstance(model, MLP) or model.bias or model.dropout:
+        raise AtollError(
+            "gfl-appnp encodes data points by an MLP without biases and dropout; set "
+            "model.name=mlp, model.bias=false and model.dropout=0."
+        )
+    if optimizer != SGD(lr=optimizer.lr):
+        raise AtollError(
+            "gfl-appnp updates by plain gradient descent (Algorithm 1); set optimizer.name=sgd "
+            "without momentum and weight decay."
+        )
 
 
 class Block(NamedTuple):
@@ -31,7 +50,7 @@ class Block(NamedTuple):
 
     Shapes: ``x [K, n, f]``, ``gram [K, n, n]`` its products, ``target [K, n, c]`` one-hot, ``row
     [K, n]`` the points' row among all of the clients' points, and one past the last where there is
-    none. Where points have few of the features, ``number [K, R]`` are those of each client and
+    none. Where points have few of the features, ``feature [K, R]`` are those of each client and
     ``own [K, n, R]`` its points' columns there, filled up with zeros.
     """
 
@@ -39,29 +58,29 @@ class Block(NamedTuple):
     gram: Tensor
     target: Tensor
     row: Tensor
-    number: Tensor | None = None
+    feature: Tensor | None = None
     own: Tensor | None = None
 
     def times(self, w: Tensor) -> Tensor:
         """``X W`` for one W ``[f, H]`` or K of them ``[K, f, H]``: ``[K, n, H]``."""
-        if self.number is None or self.own is None:
+        if self.feature is None or self.own is None:
             return self.x @ w
         if w.dim() == 2:
-            return self.own @ w[self.number]
-        return self.own @ w.gather(1, self.number[:, :, None].expand(-1, -1, w.shape[2]))
+            return self.own @ w[self.feature]
+        return self.own @ w.gather(1, self.feature[:, :, None].expand(-1, -1, w.shape[2]))
 
     def take_from(self, w_K: Tensor, p: Tensor) -> Tensor:
         """``W - X^T P`` for K of both, in place."""
-        if self.number is None or self.own is None:
+        if self.feature is None or self.own is None:
             return w_K.baddbmm_(self.x.mT, p, alpha=-1)
-        return subtract_rows(w_K, self.number, self.own.mT @ p)
+        return subtract_rows(w_K, self.feature, self.own.mT @ p)
 
 
-def subtract_rows(w_K: Tensor, number_K: Tensor, rows_K: Tensor) -> Tensor:
+def subtract_rows(w_K: Tensor, at_K: Tensor, rows_K: Tensor) -> Tensor:
     """Subtract ``[K, R, H]`` at rows ``[K, R]`` of ``[K, f, H]``, in place."""
     k, features, hidden = w_K.shape
-    at = number_K + torch.arange(k)[:, None] * features
-    w_K.view(-1, hidden).index_add_(0, at.flatten(), rows_K.flatten(0, 1), alpha=-1)
+    row = at_K + torch.arange(k)[:, None] * features
+    w_K.view(-1, hidden).index_add_(0, row.flatten(), rows_K.flatten(0, 1), alpha=-1)
     return w_K
 
 
@@ -84,16 +103,16 @@ class Jacobian:
         """By W2: ``[K, H, c]``."""
         raise NotImplementedError("abstract")
 
-    def seen_by(self, points: Block) -> Jacobian:
+    def at_points(self, points: Block) -> Jacobian:
         """The same with ``first`` multiplied by data points: ``[K, n, H]``."""
         raise NotImplementedError("abstract")
 
 
 @dataclass(frozen=True)
 class Structured(Jacobian):
-    """Told by moments ``M [K, f, H]``, units ``a [K, H]`` and the W2 ``[H, c]`` it was taken at.
+    """Moments ``M [K, f, H]``, units ``a [K, H]`` and the W2 ``[H, c]`` it was taken at.
 
-    ``M * (W2 u)^T`` by W1 and ``a u^T`` by W2: see :mod:`atoll.ops.encoder`.
+    ``M * (W2 u)^T`` by W1 and ``a u^T`` by W2: see the module ``encoder``.
     """
 
     moments_K: Tensor
@@ -110,7 +129,7 @@ class Structured(Jacobian):
     def second(self, u_K: Tensor) -> Tensor:
         return self.units_K[:, :, None] * u_K[:, None, :]
 
-    def seen_by(self, points: Block) -> Structured:
+    def at_points(self, points: Block) -> Structured:
         return replace(self, moments_K=points.times(self.moments_K))
 
     def in_full(self) -> Full:
@@ -133,19 +152,19 @@ class Full(Jacobian):
     def second(self, u_K: Tensor) -> Tensor:
         return torch.einsum("kc,kchd->khd", u_K, self.second_K)
 
-    def seen_by(self, points: Block) -> Full:
+    def at_points(self, points: Block) -> Full:
         return replace(self, first_K=points.x[:, None] @ self.first_K)
 
 
 @dataclass(frozen=True)
 class AtRows(Jacobian):
-    """Entries by W1 at some rows only: ``[K, R, c, H]`` at features ``number_K [K, R]`` of f.
+    """Entries by W1 at some rows only: ``[K, R, c, H]`` at features ``at_K [K, R]`` of f.
 
     A client with fewer rows than others has zeros in those that are not its own.
     """
 
     features: int
-    number_K: Tensor
+    at_K: Tensor
     rows_K: Tensor
     second_K: Tensor
 
@@ -155,14 +174,14 @@ class AtRows(Jacobian):
         return self.take_from(nothing, -u_K)
 
     def take_from(self, w1_K: Tensor, u_K: Tensor) -> Tensor:
-        return subtract_rows(w1_K, self.number_K, torch.einsum("kc,krch->krh", u_K, self.rows_K))
+        return subtract_rows(w1_K, self.at_K, torch.einsum("kc,krch->krh", u_K, self.rows_K))
 
     def second(self, u_K: Tensor) -> Tensor:
         return torch.einsum("kc,kchd->khd", u_K, self.second_K)
 
-    def seen_by(self, points: Block) -> Full:
-        at = self.number_K[:, None, :].expand(-1, points.x.shape[1], -1)
-        there = points.x.gather(2, at)
+    def at_points(self, points: Block) -> Full:
+        column = self.at_K[:, None, :].expand(-1, points.x.shape[1], -1)
+        there = points.x.gather(2, column)
         return Full(torch.einsum("knr,krch->kcnh", there, self.rows_K), self.second_K)
 
 
@@ -182,8 +201,8 @@ class Sum(Jacobian):
     def second(self, u_K: Tensor) -> Tensor:
         return self.one.second(u_K) + self.other.second(u_K)
 
-    def seen_by(self, points: Block) -> Sum:
-        return Sum(self.one.seen_by(points), self.other.seen_by(points))
+    def at_points(self, points: Block) -> Sum:
+        return Sum(self.one.at_points(points), self.other.at_points(points))
 
 
 def training_block(cohort: Cohort) -> Block:
@@ -213,24 +232,24 @@ def _own_features(x_K: Tensor) -> tuple[Tensor | None, Tensor | None]:
     if most > x_K.shape[2] // 2:
         return None, None
     # Features a client has come first; what fills up are columns of zeros.
-    number = has.int().argsort(dim=1, descending=True, stable=True)[:, :most]
-    return number, x_K.gather(2, number[:, None, :].expand(-1, x_K.shape[1], -1))
+    feature = has.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+    return feature, x_K.gather(2, feature[:, None, :].expand(-1, x_K.shape[1], -1))
 
 
-def descend_compensated(
+def descend(
     given: Params,
     block: Block,
-    own_K: Tensor,
-    others_K: Tensor,
+    context: Params,
     jacobian: Jacobian | None,
     weights: Tensor,
     lr: float,
 ) -> tuple[Params, Tensor]:
-    """A step for each row of ``weights [steps, N]``, from the same parameters for all clients.
+    """One step per row of ``weights [steps, N]``, from the same parameters for all clients.
 
-    ``own_K [K]`` is o_k, ``others_K [K, c]`` is C_k, ``jacobian`` that of C_k (None: zero).
-    Returns the clients' parameters and their u ``[K, c]``.
+    ``context`` has o_k as ``own [K]`` and C_k as ``others [K, c]``; ``jacobian`` is that of C_k
+    (None: zero). Returns the clients' parameters and their u ``[K, c]``.
     """
+    own_K, others_K = context["own"], context["others"]
     w1, w2 = given["lin1.weight"], given["lin2.weight"]
     own = own_K[:, None, None]
     w2_K = w2.expand(len(own_K), *w2.shape)
@@ -238,12 +257,12 @@ def descend_compensated(
     p = torch.zeros_like(start)
     u_K = torch.zeros_like(others_K)
     # The first step moves from where C_k was taken: what others' points make of W1 comes after it.
-    seen = None if jacobian is None or len(weights) == 1 else jacobian.seen_by(block)
+    at_points = None if jacobian is None or len(weights) == 1 else jacobian.at_points(block)
     filled = torch.cat([weights, weights.new_zeros(len(weights), 1)], dim=1)
     for share in filled[:, block.row]:
         before = start - block.gram @ p
-        if seen is not None:
-            before -= seen.first(u_K)
+        if at_points is not None:
+            before -= at_points.first(u_K)
         units = before.relu()
         z = own * (units @ w2_K) + others_K[:, None, :]
         v = share[:, :, None] * (z.softmax(-1) - block.target)

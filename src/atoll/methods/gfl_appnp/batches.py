@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,18 +11,15 @@ from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.ops.optimize import Optimizer, descend
+from atoll.methods.base import Method
+from atoll.methods.client import Client
+from atoll.models.base import Model
+from atoll.models.mlp import MLP, bare_mlp
+from atoll.ops.optimize import SGD, Optimizer
 from atoll.ops.ragged import segment_sum
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
-
-if TYPE_CHECKING:
-    from atoll.models.base import Model
-
-
-def check_batch(batch: int) -> None:
-    if batch < 0:
-        raise AtollError(f"method.batch is {batch}; 0 means all of a client's points.")
 
 
 def training_points(cohort: Cohort) -> Cohort:
@@ -60,22 +57,33 @@ def weighted_loss(logits: Tensor, points: Cohort, weights: Tensor) -> Tensor:
     return segment_sum(losses * weights, points.batch, points.k)
 
 
-def descend_in_batches(
-    model: Model,
-    params_K: Params,
-    cohort: Cohort,
-    optimizer: Optimizer,
-    state_K: Params,
-    batch: int,
-    steps: int,
-    rng: CohortRng,
-) -> tuple[Params, Params]:
-    """Some steps on batches of each client's training points: parameters, optimizer's state."""
-    points = training_points(cohort)
-    weights = iter(batch_weights(points, batch, steps, rng))
+@dataclass(frozen=True, kw_only=True)
+class BatchedMLP(Method):
+    """Local training of an MLP in batches, which ``fed-mlp`` and ``mlp`` share."""
 
-    def loss(params_K: Params) -> Tensor:
-        return weighted_loss(model.apply(params_K, points, rng), points, next(weights))
+    tasks = ("nodes",)
 
-    params_K, state_K, _ = descend(params_K, loss, optimizer, state_K, steps)
-    return params_K, state_K
+    model: Model = field(default_factory=bare_mlp)
+    optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))
+    epochs: int = 10
+    batch: int = option(0, at_least=0, why="0 means all of a client's points")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.model, MLP):
+            raise AtollError(
+                f"the method {self.registered_name} trains an MLP and no other model; set "
+                f"model.name=mlp."
+            )
+
+    def local_training(self, client: Client, model: Params) -> Params:
+        """``epochs`` updates, each on a batch of its own."""
+        points = training_points(client.cohort)
+        weights = iter(batch_weights(points, self.batch, self.epochs, client.rng))
+
+        def objective(w: Params) -> Tensor:
+            return weighted_loss(self.model.apply(w, points, client.rng), points, next(weights))
+
+        trained: Params = client.descend(objective, client.owned(model))
+        client.state["model"] = trained
+        return trained
