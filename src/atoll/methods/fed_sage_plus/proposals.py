@@ -1,0 +1,37 @@
+"""Rows that clients propose to each other, in turns: who sends how many, and whose is which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from atoll.leaves import Ragged
+from atoll.rng import CohortRng
+
+
+def coins_of(turn: Mapping[str, Tensor], rng: CohortRng) -> CohortRng:
+    """The coins of an exchange: what was proposed can be made again when the answer comes."""
+    number = int(turn["number"][0])
+    return CohortRng(rng.seed, rng.clients, rng.round, f"exchange {number}")
+
+
+def chosen_rows(sizes: Sequence[int], turn: Mapping[str, Tensor], coins: CohortRng) -> Ragged:
+    """Which of its rows each client proposes: at most the quota, in their order."""
+    quota = int(turn["quota"][0])
+    chosen, first = [], 0
+    for size, stream in zip(sizes, coins.streams, strict=True):
+        rows = torch.from_numpy(stream.permutation(size)[:quota])
+        chosen.append(first + rows.sort().values)
+        first += size
+    return Ragged.of(chosen)
+
+
+def own_ranges(clients: Sequence[int], proposers: Sequence[int], sizes: Sequence[int]) -> Tensor:
+    """Which of all proposed rows are each client's own: the first and the one after the last."""
+    ranges, first = dict.fromkeys(clients, (0, 0)), 0
+    for client, size in zip(proposers, sizes, strict=True):
+        ranges[client] = (first, first + size)
+        first += size
+    return torch.tensor([ranges[client] for client in clients])
