@@ -13,7 +13,7 @@ _BLOCK = 1024
 
 
 class Halo(NamedTuple):
-    """One client's halo nodes: which of its rows each is linked to ``[H]``, embeddings ``[H, d]``."""
+    """A client's halo nodes: the row that each is linked to ``[H]``, embeddings ``[H, d]``."""
 
     linked_to: Tensor
     embedding: Tensor

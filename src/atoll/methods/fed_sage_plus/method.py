@@ -1,12 +1,10 @@
 """Federated GraphSAGE on subgraphs whose missing neighbours are generated."""
 
-from collections.abc import Mapping
 from dataclasses import field
 
 import torch
 from torch import Tensor
 
-from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.federation.validation import log
 from atoll.leaves import Ragged, RaggedLike
@@ -14,22 +12,23 @@ from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client, Penalty
 from atoll.methods.fed_sage_plus.losses import class_loss, cross_loss, degree_loss, feature_loss
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator, Output
-from atoll.methods.fed_sage_plus.proposals import chosen_rows, coins_of, own_ranges
-from atoll.methods.global_model import GlobalModel
+from atoll.methods.fed_sage_plus.on_mended import OnMendedGraphs
+from atoll.methods.fed_sage_plus.proposals import (
+    FEWEST_CLIENTS,
+    chosen_rows,
+    coins_of,
+    summed_answers,
+)
 from atoll.models.base import Model
-from atoll.models.mended import OnMended
 from atoll.models.sage import SAGE
-from atoll.ops.mending import Impaired, MendedCohort, impair, mend, nearest_node
+from atoll.ops.mending import Impaired, impair, nearest_node
 from atoll.options import option
-from atoll.rng import CohortRng, server_stream
-from atoll.tree import Kinds, Params, nested, spread
-
-# A gradient from one other client alone would give away the row that it points to.
-_FEWEST_CLIENTS = 3
+from atoll.rng import server_stream
+from atoll.tree import Kinds, Params, spread
 
 
 @register("fed-sage-plus")
-class FedSagePlus(GlobalModel):
+class FedSagePlus(OnMendedGraphs):
     """FedSage on subgraphs mended with generated neighbours (FedSage+, Zhang et al., 2021).
 
     **Generators.** Client i hides a share ``hide`` of its nodes and trains a neighbour generator
@@ -70,8 +69,8 @@ class FedSagePlus(GlobalModel):
     - fGen draws a noise for each neighbour and decodes each by itself, instead of all ``most`` at
       once from one noise through a layer of 2048 units: far smaller, and what is made does not
       depend on a slot.
-    - At most ``sample`` rows are sent around in an exchange, in equal shares; each client picks its own at
-      random, and scales the gradient up to stand for all.
+    - At most ``sample`` rows are proposed in an exchange, in equal shares; each client picks its own
+      at random, and scales the gradient up to stand for all.
     """
 
     private = PRIVATE | {"generator", "generator_optimizer", "mended"}
@@ -100,12 +99,9 @@ class FedSagePlus(GlobalModel):
         cohort, coins = client.cohort, server_stream(client.rng.seed, 0, "initial generator")
         generator = self.generator.init(cohort.features, cohort.classes, coins)
         params_K = spread({name: p.to(client.dtype) for name, p in generator.items()}, client.k)
-        none = torch.zeros(sum(cohort.sizes), dtype=torch.int64)
-        nothing = Ragged.empty(client.k, cohort.features, dtype=client.dtype)
         return super().join(client) | {
             "generator": params_K,
             "generator_optimizer": self.optimizer.init(params_K),
-            "mended": {"counts": Ragged(none, cohort.sizes), "rows": nothing},
         }
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
@@ -119,7 +115,7 @@ class FedSagePlus(GlobalModel):
         """Have every client train its generator and mend its graph."""
         if self.local_steps:
             fed.ask("learn_alone", expect={})
-        if self.exchanges and len(fed.clients) < _FEWEST_CLIENTS:
+        if self.exchanges and len(fed.clients) < FEWEST_CLIENTS:
             log.warning(
                 "fed-sage-plus leaves out the exchanges: with %d clients the gradients would give "
                 "away single nodes.",
@@ -136,20 +132,8 @@ class FedSagePlus(GlobalModel):
         turn = {"turn": {"number": torch.tensor(number), "quota": torch.tensor(quota)}}
         expect = {"rows": {"made": RaggedLike(row, at_most=quota)}}
         proposals = fed.ask("propose", shared=turn, expect=expect)
-        made: Ragged = proposals["rows"]["made"]
-        gradient = torch.zeros_like(made.values)
-        if len(made.values):
-            own = own_ranges(fed.clients, proposals.clients, made.sizes)
-            total = fed.sum(
-                "compare",
-                shared={"rows": {"made": made.values}},
-                each={"rows": {"own": own}},
-                expect={"gradient": {"made": made.values}},
-            )
-            if total.count >= _FEWEST_CLIENTS:
-                gradient = total.mean["gradient"]["made"] * total.weight
-        answer = {"gradient": {"made": Ragged(gradient, made.sizes)}}
-        fed.ask("learn", shared=turn, each=answer, to=proposals.clients, expect={})
+        answers = {"gradient": {"made": summed_answers(fed, proposals)}}
+        fed.ask("learn", shared=turn, each=answers, to=proposals.clients, expect={})
 
     @client_step
     def learn_alone(self, client: Client) -> Reply:
@@ -205,45 +189,18 @@ class FedSagePlus(GlobalModel):
         )
 
     def improve(self, client: Client, loss: Penalty, steps: int) -> Reply:
-        client.state["generator"] = client.descend(
-            loss,
-            client.state["generator"],
-            epochs=steps,
-            optimizer="generator_optimizer",
-            keep=True,
-        )
+        p = client.state["generator"]
+        p = client.descend(loss, p, epochs=steps, optimizer="generator_optimizer", keep=True)
+        client.state["generator"] = p
         return Reply()
 
     @client_step
     def mend(self, client: Client) -> Reply:
         """Generate the neighbours that the whole subgraph misses."""
-        cohort, params_K = client.cohort, client.state["generator"]
+        cohort, p = client.cohort, client.state["generator"]
         with torch.no_grad():
-            made = self.generator.generate(params_K, cohort, client.rng, training=False).generated
+            made = self.generator.generate(p, cohort, client.rng, training=False).generated
         counts = torch.bincount(made.owner, minlength=sum(cohort.sizes))
-        client.state["mended"] = {
-            "counts": Ragged(counts, cohort.sizes),
-            "rows": Ragged(made.rows, made.sizes),
-        }
+        rows = Ragged(made.rows, made.sizes)
+        client.state["mended"] = {"counts": Ragged(counts, cohort.sizes), "rows": rows}
         return Reply()
-
-    def view(self, client: Client) -> Client:
-        """The mended graphs."""
-        return client.on(mend(client.cohort, **client.state["mended"]))
-
-    def loss(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        model, original = self.on_mended(cohort)
-        return self.task.loss(model, params_K, original, rng)
-
-    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        model, original = self.on_mended(cohort)
-        with torch.no_grad():
-            return nested(self.task.scores(model, params_K, original))["metric"]
-
-    def on_mended(self, cohort: Cohort) -> tuple[Model, Cohort]:
-        """The model sees the mended graphs, the task the original ones."""
-        if not isinstance(cohort, MendedCohort):
-            return self.model, cohort
-        return OnMended(model=self.model, mended=cohort), cohort.unmended

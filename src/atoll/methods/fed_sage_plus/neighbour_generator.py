@@ -20,7 +20,7 @@ from atoll.tree import Params
 
 
 class Generated(NamedTuple):
-    """Neighbours made up: the node each belongs to ``[R]``, features ``[R, f]``, rows per client."""
+    """Generated neighbours: the node of each ``[R]``, features ``[R, f]``, rows per client."""
 
     owner: Tensor
     rows: Tensor

@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from atoll.federation.protocol import Federation, Replies
 from atoll.leaves import Ragged
 from atoll.rng import CohortRng
+
+# A gradient from one other client alone would give away the row that it points to.
+FEWEST_CLIENTS = 3
 
 
 def coins_of(turn: Mapping[str, Tensor], rng: CohortRng) -> CohortRng:
@@ -26,6 +30,25 @@ def chosen_rows(sizes: Sequence[int], turn: Mapping[str, Tensor], coins: CohortR
         chosen.append(first + rows.sort().values)
         first += size
     return Ragged.of(chosen)
+
+
+def summed_answers(fed: Federation, proposals: Replies) -> Ragged:
+    """The sum of all clients' gradients for the proposed rows, for those who proposed them.
+
+    Zero where too few clients answered for a sum to hide what one of them said.
+    """
+    made: Ragged = proposals["rows"]["made"]
+    gradient = torch.zeros_like(made.values)
+    if len(made.values):
+        total = fed.sum(
+            "compare",
+            shared={"rows": {"made": made.values}},
+            each={"rows": {"own": own_ranges(fed.clients, proposals.clients, made.sizes)}},
+            expect={"gradient": {"made": made.values}},
+        )
+        if total.count >= FEWEST_CLIENTS:
+            gradient = total.mean["gradient"]["made"] * total.weight
+    return Ragged(gradient, made.sizes)
 
 
 def own_ranges(clients: Sequence[int], proposers: Sequence[int], sizes: Sequence[int]) -> Tensor:
