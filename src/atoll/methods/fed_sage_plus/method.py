@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.federation.validation import log
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client, Penalty
@@ -14,7 +13,7 @@ from atoll.methods.fed_sage_plus.losses import class_loss, cross_loss, degree_lo
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator, Output
 from atoll.methods.fed_sage_plus.on_mended import OnMendedGraphs
 from atoll.methods.fed_sage_plus.proposals import (
-    FEWEST_CLIENTS,
+    can_exchange,
     chosen_rows,
     coins_of,
     summed_answers,
@@ -69,8 +68,8 @@ class FedSagePlus(OnMendedGraphs):
     - fGen draws a noise for each neighbour and decodes each by itself, instead of all ``most`` at
       once from one noise through a layer of 2048 units: far smaller, and what is made does not
       depend on a slot.
-    - At most ``sample`` rows are proposed in an exchange, in equal shares; each client picks its own
-      at random, and scales the gradient up to stand for all.
+    - At most ``sample`` rows are proposed in an exchange, in equal shares; each client picks its
+      own at random, and scales the gradient up to stand for all.
     """
 
     private = PRIVATE | {"generator", "generator_optimizer", "mended"}
@@ -115,13 +114,7 @@ class FedSagePlus(OnMendedGraphs):
         """Have every client train its generator and mend its graph."""
         if self.local_steps:
             fed.ask("learn_alone", expect={})
-        if self.exchanges and len(fed.clients) < FEWEST_CLIENTS:
-            log.warning(
-                "fed-sage-plus leaves out the exchanges: with %d clients the gradients would give "
-                "away single nodes.",
-                len(fed.clients),
-            )
-        else:
+        if self.exchanges and can_exchange(fed):
             for number in range(self.exchanges):
                 self.exchange(fed, row, number)
         fed.ask("mend", expect={})

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from atoll.federation.protocol import Federation, Replies
+from atoll.federation.validation import log
 from atoll.leaves import Ragged
 from atoll.rng import CohortRng
 
 # A gradient from one other client alone would give away the row that it points to.
-FEWEST_CLIENTS = 3
+_FEWEST_CLIENTS = 3
 
 
 def coins_of(turn: Mapping[str, Tensor], rng: CohortRng) -> CohortRng:
@@ -32,6 +33,18 @@ def chosen_rows(sizes: Sequence[int], turn: Mapping[str, Tensor], coins: CohortR
     return Ragged.of(chosen)
 
 
+def can_exchange(fed: Federation) -> bool:
+    """Whether there are clients enough for a sum of answers to hide each of them."""
+    if len(fed.clients) >= _FEWEST_CLIENTS:
+        return True
+    log.warning(
+        "fed-sage-plus leaves out the exchanges: with %d clients the gradients would give away "
+        "single nodes.",
+        len(fed.clients),
+    )
+    return False
+
+
 def summed_answers(fed: Federation, proposals: Replies) -> Ragged:
     """The sum of all clients' gradients for the proposed rows, for those who proposed them.
 
@@ -46,7 +59,7 @@ def summed_answers(fed: Federation, proposals: Replies) -> Ragged:
             each={"rows": {"own": own_ranges(fed.clients, proposals.clients, made.sizes)}},
             expect={"gradient": {"made": made.values}},
         )
-        if total.count >= FEWEST_CLIENTS:
+        if total.count >= _FEWEST_CLIENTS:
             gradient = total.mean["gradient"]["made"] * total.weight
     return Ragged(gradient, made.sizes)
 
