@@ -132,7 +132,7 @@ class FedGNN(GlobalModel):
         return Reply(embedding={"node": Ragged(embedding, sizes)})
 
     @client_step
-    def train(self, client: Client, model: Params, halo: Kinds | None = None) -> Reply:
+    def train(self, client: Client, model: Params, halo: dict[str, Ragged] | None = None) -> Reply:
         if halo is not None:
             client.state["halo"] = halo
         w = self.local_training(client, model)
