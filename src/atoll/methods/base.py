@@ -183,7 +183,7 @@ class Method:
 
     def first_state(self, cohort: Cohort, rng: CohortRng) -> Tree:
         """The clients' first state, flat, as hosts keep it."""
-        return flat(self.join(Client(self, cohort, rng, {})))
+        return flat(self.join(Client(self, cohort, rng, nested({}))))
 
     def perform(
         self, call: Call, row: Tree, cohort: Cohort, state: Tree, rng: CohortRng

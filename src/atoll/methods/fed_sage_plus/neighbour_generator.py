@@ -9,19 +9,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 from atoll.cohort import Cohort
 from atoll.models.base import add_bias, fan_in
 from atoll.ops.dropout import dropout
 from atoll.ops.mending import Impaired
-from atoll.ops.ragged import ragged_linear, segment_mean, segment_sum
+from atoll.ops.ragged import ragged_linear, segment_sum
 from atoll.rng import CohortRng
-from atoll.tree import Params, Ragged
+from atoll.tree import Params
 
 
 class Generated(NamedTuple):
-    """Neighbours made up: the node each belongs to ``[R]``, features ``[R, f]``, rows a client."""
+    """Generated neighbours: the node of each ``[R]``, features ``[R, f]``, rows per client."""
 
     owner: Tensor
     rows: Tensor
@@ -126,9 +125,9 @@ class NeighbourGenerator:
         )
         real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
         # The second layer looks at those generated for the nodes in question only.
-        asked = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
-        sizes = tuple(int(part.sum()) for part in torch.split(asked, list(sizes)))
-        owner, rows = owner[asked], rows[asked]
+        needed = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
+        sizes = tuple(int(part.sum()) for part in torch.split(needed, list(sizes)))
+        owner, rows = owner[needed], rows[needed]
         node = cohort.linear(p["classify1.neighbour"]).index_select(0, owner)
         made = node + ragged_linear(rows, p["classify1.self"], sizes) + bias1[client[owner]]
         made = ragged_linear(made.relu(), p["classify2.neighbour"], sizes)
@@ -138,47 +137,6 @@ class NeighbourGenerator:
         )
         own = ragged_linear(real, p["classify2.self"], cohort.sizes)
         return (second + own + p["classify2.bias"][client])[nodes]
-
-
-def degree_loss(output: Output, impaired: Impaired) -> Tensor:
-    """``L^d``: the mean smooth L1 distance of predicted and true numbers ``[K]``."""
-    missing = impaired.missing.to(output.degree.dtype)
-    losses = smooth_l1_loss(output.degree, missing, reduction="none")
-    return segment_mean(losses, impaired.cohort.batch, impaired.cohort.k)
-
-
-def feature_loss(output: Output, impaired: Impaired) -> Tensor:
-    """``L^f`` on the client's own hidden nodes ``[K]``.
-
-    ``1/n sum_v sum_p min_u |x_v^p - x_u|^2`` over the hidden neighbours u of v. A neighbour made
-    for a node that has lost none has nothing to be near to, and adds nothing.
-    """
-    owner, rows, _ = output.generated
-    which, target = impaired.nearest(owner, rows)
-    distance = (rows[which] - target).square().sum(1)
-    total = segment_sum(distance, impaired.cohort.batch[owner[which]], impaired.cohort.k)
-    return total / impaired.nodes
-
-
-def along(output: Output, impaired: Impaired, chosen: Ragged, gradient: Ragged) -> Tensor:
-    """A loss ``[K]`` whose gradient is that of ``L^x``, the distance to other clients' nodes.
-
-    They alone can compute ``L^x``; ``gradient`` is what they say of the rows ``chosen`` of each
-    client. A loss linear in these rows has the same gradient, and each client's is scaled up to
-    stand for all its rows.
-    """
-    made, proposed = output.generated, torch.tensor(chosen.sizes)
-    scale_K = torch.tensor(made.sizes, dtype=made.rows.dtype) / proposed.clamp(min=1)
-    client = torch.repeat_interleave(torch.arange(len(proposed)), proposed)
-    product = (made.rows[chosen.values] * gradient.values).sum(1)
-    return scale_K * segment_sum(product, client, len(proposed)) / impaired.nodes
-
-
-def class_loss(logits: Tensor, cohort: Cohort) -> Tensor:
-    """``L^c``: the mean cross-entropy of the training nodes, from their class scores ``[K]``."""
-    train = cohort.rows("train")
-    losses = cross_entropy(logits, cohort.y[train], reduction="none")
-    return segment_mean(losses, cohort.batch[train], cohort.k)
 
 
 def _summed_products(generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]) -> Tensor:

@@ -4,14 +4,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
-from atoll.models.neighbour_generator import (
-    Generated,
-    NeighbourGenerator,
-    Output,
-    class_loss,
-    degree_loss,
-    feature_loss,
-)
+from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.neighbour_generator import Generated, NeighbourGenerator, Output
 from atoll.models.sage import SAGE
 from atoll.ops.mending import impair, mended
 from atoll.rng import CohortRng
@@ -60,7 +54,7 @@ def test_noise_makes_siblings_differ_and_the_same_coins_make_the_same_rows():
 def test_the_classifier_sees_the_mended_graph(more, step):
     """The same layers as the sage model, applied to graphs that were really mended.
 
-    Also where more are generated than there are nodes, and where only some nodes are asked for.
+    Also where more are generated than there are nodes, and for the scores of some nodes only.
     """
     impaired, params_K, rng = setting()
     params_K["degree.bias"] += more
