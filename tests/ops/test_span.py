@@ -8,9 +8,9 @@ from scipy import sparse
 from atoll.cohort import Cohort
 from atoll.graph import Graph, make_graph
 from atoll.methods.base import methods
+from atoll.methods.graphfl.meta import meta_gradient, on_queries
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.meta import meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
 from atoll.ops.span import Blocks, Rows, Span, Walk, descend_in_span, span_of
 from atoll.ops.sparse import Sparse

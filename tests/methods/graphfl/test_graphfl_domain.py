@@ -10,10 +10,10 @@ from support import assert_same, make, train
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.graph import make_graph
-from atoll.methods.new_domain import new_task, old_task
+from atoll.methods.graphfl.meta import adapted, on_queries
+from atoll.methods.graphfl.new_domain import new_task, old_task
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.meta import adapted, on_queries
 from atoll.ops.optimize import SGD
 from atoll.partition.label_domains import LabelDomains
 from atoll.rng import stream

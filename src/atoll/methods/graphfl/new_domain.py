@@ -1,22 +1,24 @@
 """What methods share that learn on some classes and are tested on new ones."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.protocol import Reply, client_step
 from atoll.graph import Graph
 from atoll.methods.base import Info, initial_model
+from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel
-from atoll.ops.meta import adapted
-from atoll.ops.optimize import SGD
-from atoll.ops.span import descend_in_span, span_of
-from atoll.rng import CohortRng, stream
-from atoll.tree import Params, Tree, prefixed, spread, under
+from atoll.methods.graphfl.descent import adapted_to
+from atoll.options import option
+from atoll.rng import stream
+from atoll.tree import Kinds, Params, spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,42 +42,50 @@ class NewDomain(GlobalModel):
     and on its labelled nodes of new classes for its test score.
     """
 
-    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+    tasks = ("nodes",)
 
-    new_classes: int = 0
-    alpha: float = 0.5
-    adapt_steps: int = 15
+    new_classes: int = option(0, at_least=0)
+    alpha: float = option(0.5, above=0)
+    adapt_steps: int = option(15, at_least=0)
     numbering: Literal["drawn", "sorted"] = "drawn"
     evaluates: Literal["global"] = "global"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("new_classes", "adapt_steps"):
-            if getattr(self, name) < 0:
-                raise AtollError(f"method.{name} is {getattr(self, name)}; it can't be negative.")
-        if self.alpha <= 0:
-            raise AtollError(f"method.alpha is {self.alpha}; it must be positive.")
-
-    def start(self, info: Info, seed: int) -> Tree:
+    def start(self, info: Info, seed: int) -> Kinds:
         if self.new_classes > info.classes // 2:
             raise AtollError(
                 f"method.new_classes is {self.new_classes}; of {info.classes} classes at most "
                 f"{info.classes // 2} can be new while as many are trained on."
             )
-        return prefixed("model", self.first_model(info.features, info.classes, info.dtype, seed))
+        return super().start(info, seed)
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        model = self.first_model(cohort.features, cohort.classes, cohort.dtype, rng.seed)
-        params_K = spread(model, cohort.k)
-        return prefixed("model", params_K) | prefixed("optimizer", self.optimizer.init(params_K))
-
-    def first_model(self, features: int, classes: int, dtype: torch.dtype, seed: int) -> Params:
+    def initial_model(self, info: Info | Cohort, seed: int) -> Params:
         """The initial model that is trained."""
-        return initial_model(self.model, features, self.new_classes or classes, dtype, seed)
+        classes = self.new_classes or info.classes
+        return initial_model(self.model, info.features, classes, info.dtype, seed)
 
-    def transferred(self, params: Params, cohort: Cohort, seed: int) -> Params:
+    def view(self, client: Client) -> Client:
+        """The clients at their tasks in training."""
+        return client.on(self.old_tasks(client.cohort, client.rng.seed))
+
+    @client_step
+    def evaluate(self, client: Client, model: Params) -> Reply:
+        cohort, seed = client.cohort, client.rng.seed
+        theta = self.transferred({name: p[0] for name, p in model.items()}, cohort, seed)
+        columns = self.adapted_scores(theta, client.on(self.old_tasks(cohort, seed)))
+        if self.new_classes:
+            new = self.adapted_scores(theta, client.on(self.new_tasks(cohort)))
+            # Training and validation scores of the old task, the test score of the new one.
+            columns = {n: torch.cat([c[:, :2], new[n][:, 2:]], dim=1) for n, c in columns.items()}
+        return Reply(metric=columns)
+
+    def adapted_scores(self, theta: Params, task: Client) -> Params:
+        """Scores of each client's model once it is adapted to its training nodes."""
+        theta_K = adapted_to(task, spread(theta, task.k), self.alpha, self.adapt_steps)
+        return self.scores(theta_K, task.cohort.near(self.model.reach, "train", "val", "test"))
+
+    def transferred(self, theta: Params, cohort: Cohort, seed: int) -> Params:
         """What is adapted to a task, made of the model that was trained."""
-        return params
+        return theta
 
     def old_tasks(self, cohort: Cohort, seed: int) -> Cohort:
         """The clients' tasks in training: support nodes train, query nodes validate."""
@@ -100,35 +110,6 @@ class NewDomain(GlobalModel):
 
     def _coins(self, seed: int, client: int) -> np.random.Generator | None:
         return stream(seed, client, "classes") if self.numbering == "drawn" else None
-
-    def measure(self, fed: Federation, state: Tree) -> Replies:
-        return fed.ask("evaluate", shared=state, expect=self.task.blank_scores())
-
-    @client_step
-    def evaluate(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        start = self.transferred(under(shared, "model"), cohort, rng.seed)
-        columns = self._adapted_scores(start, self.old_tasks(cohort, rng.seed))
-        if self.new_classes:
-            new = self._adapted_scores(start, self.new_tasks(cohort))
-            # Training and validation scores of the old task, the test score of the new one.
-            columns = {n: torch.cat([c[:, :2], new[n][:, 2:]], dim=1) for n, c in columns.items()}
-        return state, Reply(prefixed("metric", columns))
-
-    def _adapted_scores(self, start: Params, task: Cohort) -> Params:
-        """Scores of each client's model once it is adapted to its training nodes."""
-        params_K = spread(start, task.k)
-        # Adapting is plain gradient descent, whatever the optimizer in training.
-        span = span_of(self.model, task, "train")
-        if span is not None and self.adapt_steps:
-            sgd = SGD(lr=self.alpha)
-            walk, _ = descend_in_span(self.model, span, params_K, sgd, self.adapt_steps)
-            params_K = walk.arrive()
-        else:
-            params_K = adapted(params_K, lambda p: self.loss(p, task), self.alpha, self.adapt_steps)
-        scored = task.near(self.model.reach, "train", "val", "test")
-        return under(self.scores(params_K, scored), "metric")
 
 
 def old_task(graph: Graph, new_classes: int, coins: np.random.Generator | None = None) -> Graph:

@@ -6,7 +6,7 @@ import pytest
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.graph import make_graph, node_mask
-from atoll.ops.clusters import cluster_batch, clusters_of
+from atoll.methods.graphfl.clusters import cluster_batch, clusters_of
 from atoll.rng import CohortRng
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, nodes_of
+from atoll.partition.metis import metis_owner
 from atoll.rng import CohortRng
 
 
@@ -14,8 +15,8 @@ def cluster_batch(cohort: Cohort, clusters: int, batch: int, rng: CohortRng) -> 
     """A batch of each client's nodes: ``batch`` of its ``clusters`` clusters, drawn at random.
 
     As in Cluster-GCN (Chiang et al., 2019): clusters are METIS parts of the client's graph; a batch
-    is the graph induced on the union of some of them, edges between them included, and the model
-    sees nothing else. A cluster without a training node would teach nothing, so batches are drawn
+    is the graph induced on the union of some of them, edges between them included, and nothing else
+    enters the step. A cluster without a training node would teach nothing, so batches are drawn
     from the other ones.
     """
     seed = int(rng.common("clusters").integers(2**31))
@@ -33,9 +34,6 @@ def clusters_of(graph: Graph, clusters: int, seed: int) -> tuple[np.ndarray, lis
 
     They follow from the edges alone and are computed once.
     """
-    from atoll.graph import nodes_of
-    from atoll.partition.metis import metis_owner
-
     if clusters > graph.nodes:
         raise AtollError(
             f"{graph.name} has {graph.nodes} nodes and can't be divided into {clusters} clusters; "

@@ -6,9 +6,9 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
+from atoll.methods.graphfl.meta import adapted, gradient, has_nodes, meta_gradient, on_queries
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.meta import adapted, gradient, has_nodes, meta_gradient, on_queries
 from atoll.tree import spread
 from small_federations import community_parties
 

@@ -19,7 +19,7 @@ def gradient(
 ) -> Params:
     """Each client's gradient of its own loss ``[K, ...]``.
 
-    ``loss`` maps stacked parameters to one number a client ``[K]``; clients share nothing, so the
+    ``loss`` maps stacked parameters to one number per client ``[K]``; clients share nothing, so the
     gradient of the sum is each client's own.
     """
     params = dict(params_K)
@@ -75,7 +75,7 @@ def meta_gradient(
     order): the gradient of the query's loss at the adapted parameters.
     """
     theta = _leaves(params_K)
-    near = adapted(
+    theta_hat = adapted(
         theta,
         support,
         rate,
@@ -85,8 +85,8 @@ def meta_gradient(
         differentiable=exact,
     )
     if not exact:
-        return gradient(_leaves(near), query)
-    grads = torch.autograd.grad(query(near).sum(), list(theta.values()))
+        return gradient(_leaves(theta_hat), query)
+    grads = torch.autograd.grad(query(theta_hat).sum(), list(theta.values()))
     return dict(zip(theta, grads, strict=True))
 
 
