@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
-from atoll.methods.base import PRIVATE, Info, methods
-from atoll.methods.embedding_alignment import EmbeddingAlignment, public_rows, received
-from atoll.ops.downstream import discriminant
-from atoll.ops.skip_gram import random_walks, skip_gram
-from atoll.rng import CohortRng
+from atoll.leaves import Ragged
+from atoll.methods.base import PRIVATE, Info, register
+from atoll.methods.client import Client
+from atoll.methods.ppfl.downstream import discriminant
+from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment, public_rows, received
+from atoll.methods.ppfl.skip_gram import random_walks, skip_gram
+from atoll.options import option
 from atoll.tasks.nodes import node_scores
-from atoll.tree import Ragged, Tree
+from atoll.tree import Kinds, nested
 
 
-@methods.register("ppfl-deepwalk")
-@dataclass(frozen=True, kw_only=True)
+@register("ppfl-deepwalk")
 class PpflDeepWalk(EmbeddingAlignment):
     """DeepWalk at each client, public nodes' vectors aligned (PPFL-GNN, Zhang et al., 2023).
 
@@ -34,7 +31,7 @@ class PpflDeepWalk(EmbeddingAlignment):
     its only parameter. ``epochs`` counts passes over a round's walks. The accuracy and loss of a
     round are those of a linear discriminant that each client fits to its training nodes' vectors.
 
-    The paper gives ``dimensions`` (16) and no other setting. ``walks`` a node and their ``length``
+    The paper gives ``dimensions`` (16) and no other setting. ``walks`` per node and their ``length``
     and the ``window`` are those of DeepWalk's released code, ``negative`` and ``lr`` (falling to
     0.0001 each round) those of word2vec. ``negative = 0`` trains by hierarchical softmax, as
     DeepWalk's authors do. PPFL-GNN's "initial the DeepWalk model with Phi'" says nothing
@@ -43,89 +40,70 @@ class PpflDeepWalk(EmbeddingAlignment):
     public ones come from the other clients.
     """
 
-    needs_labels: ClassVar[bool] = False
+    needs_labels = False
     private = PRIVATE | {"vectors", "contexts"}
 
-    dimensions: int = 16
-    walks: int = 10
-    length: int = 40
-    window: int = 5
-    negative: int = 5
-    lr: float = 0.025
+    dimensions: int = option(16, at_least=1)
+    walks: int = option(10, at_least=1)
+    length: int = option(40, at_least=2)
+    window: int = option(5, at_least=1)
+    negative: int = option(5, at_least=0)
+    lr: float = option(0.025, above=0)
     keep_contexts: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least = {"dimensions": 1, "walks": 1, "length": 2, "window": 1, "negative": 0}
-        for name, smallest in least.items():
-            if getattr(self, name) < smallest:
-                raise AtollError(
-                    f"method.{name} is {getattr(self, name)}; ppfl-deepwalk needs at least "
-                    f"{smallest}."
-                )
         if self.keep_contexts and not self.negative:
             raise AtollError(
                 "method.keep_contexts needs negative sampling (method.negative above 0); "
                 "hierarchical softmax has a new tree each round, so there is nothing to keep."
             )
-        if self.lr <= 0:
-            raise AtollError(f"method.lr is {self.lr}; it must be positive.")
 
     def width(self, info: Info) -> int:
         return self.dimensions
 
-    def embeddings(self, cohort: Cohort, state: Tree) -> Tensor:
-        return _vectors(state)
+    def embeddings(self, client: Client) -> Tensor:
+        vectors: Ragged = client.state["vectors"]["nodes"]
+        return vectors.values
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+    def join(self, client: Client) -> Kinds:
         """Small random vectors, as word2vec starts from; each client has its own."""
-        reach = 0.5 / self.dimensions
+        reach, sizes = 0.5 / self.dimensions, client.cohort.sizes
         drawn = [
             torch.from_numpy(stream.uniform(-reach, reach, (size, self.dimensions)))
-            for stream, size in zip(rng.streams, cohort.sizes, strict=True)
+            for stream, size in zip(client.rng.streams, sizes, strict=True)
         ]
-        vectors = torch.cat(drawn).to(cohort.dtype)
+        Phi = torch.cat(drawn).to(client.dtype)
         return {
-            "vectors/nodes": Ragged(vectors, cohort.sizes),
-            "contexts/nodes": Ragged(torch.zeros_like(vectors), cohort.sizes),
+            "vectors": {"nodes": Ragged(Phi, sizes)},
+            "contexts": {"nodes": Ragged(torch.zeros_like(Phi), sizes)},
         }
 
     @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        vectors, contexts = _vectors(state), _contexts(state)
-        averages, rows = received(cohort, each)
+    def train(self, client: Client, public: dict[str, Ragged] | None = None) -> Reply:
+        """Algorithm 1, lines 20 to 26."""
+        cohort = client.cohort
+        Phi, contexts = self.embeddings(client), client.state["contexts"]["nodes"].values
+        averages, rows = received(cohort, public)
         if len(rows):
-            vectors = vectors.index_copy(0, rows, averages)
+            Phi = Phi.index_copy(0, rows, averages)
         if not self.keep_contexts:
             contexts = torch.zeros_like(contexts)
-        vectors, contexts = self._walked(vectors, contexts, cohort, rng)
-        state = {
-            "vectors/nodes": Ragged(vectors, cohort.sizes),
-            "contexts/nodes": Ragged(contexts, cohort.sizes),
-        }
-        return state, Reply(
-            {"public/vectors": public_rows(vectors, cohort)} if self.exchange else {}
-        )
+        Phi, contexts = self.walked(client, Phi, contexts)
+        client.state["vectors"] = {"nodes": Ragged(Phi, cohort.sizes)}
+        client.state["contexts"] = {"nodes": Ragged(contexts, cohort.sizes)}
+        return Reply(public=public_rows(Phi, cohort)) if self.exchange else Reply()
 
-    def _walked(
-        self, vectors: Tensor, contexts: Tensor, cohort: Cohort, rng: CohortRng
-    ) -> tuple[Tensor, Tensor]:
-        """Vectors and contexts after each client's walks."""
+    def walked(self, client: Client, Phi: Tensor, contexts: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors and contexts after skip-gram over each client's walks."""
+        cohort, sizes = client.cohort, list(client.cohort.sizes)
+        parts = (torch.split(Phi, sizes), torch.split(contexts, sizes), client.rng.streams)
         trained = []
-        parts = zip(
-            cohort.graphs,
-            torch.split(vectors, list(cohort.sizes)),
-            torch.split(contexts, list(cohort.sizes)),
-            rng.streams,
-            strict=True,
-        )
-        for graph, vectors_k, contexts_k, stream in parts:
+        for graph, Phi_k, contexts_k, stream in zip(cohort.graphs, *parts, strict=True):
             walks = random_walks(graph.adjacency, self.walks, self.length, stream)
             found = skip_gram(
                 walks,
-                vectors_k.float().numpy(),
+                Phi_k.float().numpy(),
                 contexts_k.float().numpy(),
                 window=self.window,
                 negative=self.negative,
@@ -134,30 +112,16 @@ class PpflDeepWalk(EmbeddingAlignment):
                 rng=stream,
             )
             trained.append([torch.from_numpy(part).to(cohort.dtype) for part in found])
-        new_vectors, new_contexts = (torch.cat(part) for part in zip(*trained, strict=True))
-        return new_vectors, new_contexts
+        Phi, contexts = (torch.cat(part) for part in zip(*trained, strict=True))
+        return Phi, contexts
 
     @client_step
-    def evaluate(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
+    def evaluate(self, client: Client) -> Reply:
         """Score a classifier that each client fits to its training nodes' vectors."""
+        cohort = client.cohort
+        blocks = torch.split(self.embeddings(client), list(cohort.sizes))
         logits = [
             discriminant(h, torch.from_numpy(g.y), torch.from_numpy(g.train), cohort.classes)
-            for h, g in zip(
-                torch.split(_vectors(state), list(cohort.sizes)), cohort.graphs, strict=True
-            )
+            for h, g in zip(blocks, cohort.graphs, strict=True)
         ]
-        return state, Reply(node_scores(torch.cat(logits), cohort))
-
-
-def _vectors(state: Tree) -> Tensor:
-    leaf = state["vectors/nodes"]
-    assert isinstance(leaf, Ragged)
-    return leaf.values
-
-
-def _contexts(state: Tree) -> Tensor:
-    leaf = state["contexts/nodes"]
-    assert isinstance(leaf, Ragged)
-    return leaf.values
+        return Reply(**nested(node_scores(torch.cat(logits), cohort)))

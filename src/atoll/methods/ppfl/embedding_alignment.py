@@ -4,24 +4,46 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
-from atoll.methods.base import Info, Method
-from atoll.ops.downstream import Classifier, cross_validated
-from atoll.ops.procrustes import align, pairs
-from atoll.rng import CohortRng
-from atoll.tree import Ragged, Tree
+from atoll.federation.protocol import Federation, Replies, Reply, client_step, updated
+from atoll.leaves import Ragged, RaggedLike
+from atoll.methods.base import SCALAR, Info, Method
+from atoll.methods.client import Client
+from atoll.methods.ppfl.downstream import Classifier, cross_validated
+from atoll.methods.ppfl.procrustes import align, pairs
+from atoll.options import option
+from atoll.tree import Kinds, Params
 
 log = logging.getLogger("atoll")
 NEIGHBOURS = (1, 5, 10)
+
+
+def judge(classifier: Classifier) -> Callable[[EmbeddingAlignment, Client], Reply]:
+    """The step that cross-validates a classifier on each client's own nodes.
+
+    Only the score leaves. Each classifier is a step of its own, and so has its own randomness.
+    """
+
+    @client_step
+    def step(self: EmbeddingAlignment, client: Client) -> Reply:
+        cohort, scores = client.cohort, []
+        blocks = torch.split(self.embeddings(client), list(cohort.sizes))
+        for graph, h, stream in zip(cohort.graphs, blocks, client.rng.streams, strict=True):
+            chosen = graph.y >= 0 if self.judged == "all" else graph.val | graph.test
+            seed = int(stream.integers(2**31))
+            vectors = h.numpy()[chosen]
+            scores.append(cross_validated(classifier, vectors, graph.y[chosen], self.folds, seed))
+        return Reply(metric={classifier: torch.tensor(scores, dtype=torch.float64)})
+
+    return step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +68,12 @@ class EmbeddingAlignment(Method):
     among their 1, 5 and 10 nearest neighbours once they are moved into the other space.
     """
 
-    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
-    needs_anchors: ClassVar[bool] = True
+    tasks = ("nodes",)
+    needs_anchors = True
 
     exchange: bool = True
     classifiers: tuple[Classifier, ...] = ("svc", "mlp")
-    folds: int = 5
+    folds: int = option(5, at_least=2)
     judged: Literal["all", "held-out"] = "all"
     watch: bool = False
 
@@ -59,147 +81,102 @@ class EmbeddingAlignment(Method):
         super().__post_init__()
         if not self.classifiers:
             raise AtollError("method.classifiers is empty; name 'mlp', 'svc' or both.")
-        if self.folds < 2:
-            raise AtollError(f"method.folds is {self.folds}; cross-validation needs at least 2.")
 
     @abstractmethod
     def width(self, info: Info) -> int:
         """How many numbers an embedding has."""
 
     @abstractmethod
-    def embeddings(self, cohort: Cohort, state: Tree) -> Tensor:
+    def embeddings(self, client: Client) -> Tensor:
         """What each node is represented by in the end ``[N, d]``."""
 
-    def start(self, info: Info, seed: int) -> Tree:
+    def start(self, info: Info, seed: int) -> Kinds:
         width = self.width(info)
-        sizes = [len(here) for _, _, here, _ in pairs(info.anchors)] if self.exchange else []
-        scarce = sum(size < width for size in sizes)
-        if scarce:
-            log.warning(
-                "%d of %d ordered pairs of clients share fewer nodes than an embedding has numbers "
-                "(%d); their alignment fits them whatever they hold, and tells little.",
-                scarce,
-                len(sizes),
-                width,
-            )
-        if self.exchange and not sizes:
-            log.warning("no two clients share a node: there is nothing to align.")
-        nobody = (0,) * info.clients
-        counts = tuple(len(numbers) for numbers in info.anchors)
-        numbers = np.concatenate([np.zeros(0, dtype=np.int64), *info.anchors])
+        if self.exchange:
+            warn_of_scarce_pairs(info, width)
+        numbers = Ragged.empty(info.clients, dtype=torch.int64)
+        if info.anchors:
+            numbers = Ragged.of([torch.from_numpy(own) for own in info.anchors])
+        precision = torch.zeros(0, len(NEIGHBOURS), dtype=torch.float64)
         return {
-            "public/vectors": Ragged(torch.zeros(0, width, dtype=info.dtype), nobody),
-            "alignment/numbers": Ragged(torch.from_numpy(numbers), counts or nobody),
-            "alignment/precision": torch.zeros(0, len(NEIGHBOURS), dtype=torch.float64),
+            "public": {"vectors": Ragged.empty(info.clients, width, dtype=info.dtype)},
+            "alignment": {"numbers": numbers, "precision": precision},
         }
 
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        """Algorithms 1 and 2, lines 9 to 27."""
         if not self.exchange:
             fed.ask("train", expect={})
-            return state
-        sent, numbers = state["public/vectors"], state["alignment/numbers"]
-        assert isinstance(sent, Ragged)
-        assert isinstance(numbers, Ragged)
-        one = {"public/vectors": Ragged(sent.values[:0], (0,))}
-        replies = fed.ask("train", each={"public/vectors": sent}, expect=one)
-        place = {client: i for i, client in enumerate(fed.clients)}
-        counts = dict(zip(fed.clients, numbers.sizes, strict=True))
-        replies = fed.with_rows("train", replies, "public/vectors", counts)
-        rows = [place[client] for client in replies.clients]
-        public = replies.body["public/vectors"]
-        assert isinstance(public, Ragged)
-        named = [numbers.blocks()[row].numpy() for row in rows]
-        found = align(public.blocks(), named, NEIGHBOURS)
+            return server
+        sent, numbers = server["public"]["vectors"], server["alignment"]["numbers"]
+        due = dict(zip(fed.clients, numbers.sizes, strict=True))
+        expect = {"vectors": RaggedLike(sent.values.new_zeros(sent.values.shape[1]), exactly=due)}
+        replies = fed.ask("train", each={"public": server["public"]}, expect={"public": expect})
+        X, held = replies["public"]["vectors"], numbers.take(replies.rows.tolist())
+        found = align(X.blocks(), [own.numpy() for own in held.blocks()], NEIGHBOURS)
+        precision = torch.cat([server["alignment"]["precision"], found.precision[None]])
         # Who did not answer gets what it would have got: it is still in that space.
-        blocks = list(sent.blocks())
-        for row, mean in zip(rows, found.means, strict=True):
-            blocks[row] = mean
-        precision = state["alignment/precision"]
-        assert isinstance(precision, Tensor)
-        return {
-            "public/vectors": Ragged(torch.cat(blocks), tuple(len(b) for b in blocks)),
-            "alignment/numbers": numbers,
-            "alignment/precision": torch.cat([precision, found.precision[None]]),
-        }
+        server = updated(server, replies.rows, public={"vectors": Ragged.of(found.means)})
+        return server | {"alignment": {"numbers": numbers, "precision": precision}}
 
-    def measure(self, fed: Federation, state: Tree) -> Replies:
-        replies = super().measure(fed, state)
-        further = self._agreement(state, replies)
+    def measure(self, fed: Federation, server: Kinds) -> Replies:
+        replies = super().measure(fed, server)
+        watched: Params = {}
         if self.watch:
-            watched = fed.ask("judge_svc", to=replies.clients, expect=_blank("svc"))
-            replies = replies.without(set(replies.clients) - set(watched.clients))
-            further = self._agreement(state, replies) | watched.body
+            judged = fed.ask("judge_svc", to=replies.clients, expect={"metric": {"svc": SCALAR}})
+            replies = replies.without(set(replies.clients) - set(judged.clients))
+            watched = judged["metric"]
+        further = agreement(server, replies) | watched
         # These concern no split: they are the same for training, validation and test.
-        splits = replies.body["metric/nodes"]
-        assert isinstance(splits, Tensor)
-        body: Tree = {
-            n: v[:, None].expand_as(splits) for n, v in further.items() if isinstance(v, Tensor)
-        }
-        return replace(replies, body=replies.body | body)
+        splits = replies["metric"]["nodes"]
+        return replies | {"metric": {n: v[:, None].expand_as(splits) for n, v in further.items()}}
 
-    def conclude(self, fed: Federation, state: Tree) -> Replies | None:
+    def conclude(self, fed: Federation, server: Kinds) -> Replies:
         first, *others = self.classifiers
-        replies = fed.ask(f"judge_{first}", expect=_blank(first))
+        replies = fed.ask(f"judge_{first}", expect={"metric": {first: SCALAR}})
         for name in others:
-            further = fed.ask(f"judge_{name}", to=replies.clients, expect=_blank(name))
-            replies = replies.without(set(replies.clients) - set(further.clients))
-            replies = replace(replies, body=replies.body | further.body)
-        return replace(replies, body=replies.body | self._agreement(state, replies))
+            expect = {"metric": {name: SCALAR}}
+            further = fed.ask(f"judge_{name}", to=replies.clients, expect=expect)
+            replies = replies.without(set(replies.clients) - set(further.clients)) | further.kinds
+        return replies | {"metric": agreement(server, replies)}
 
-    def _agreement(self, state: Tree, replies: Replies) -> Tree:
-        """The last round's alignment precision, the same for each client that replied."""
-        precision = state["alignment/precision"]
-        assert isinstance(precision, Tensor)
-        count = len(replies.clients)
-        return {
-            f"metric/precision_{k}": column[-1].expand(count)
-            for k, column in zip(NEIGHBOURS, precision.T, strict=True)
-            if len(column)
-        }
-
-    @client_step
-    def judge_svc(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        return state, self._judged("svc", cohort, state, rng)
-
-    @client_step
-    def judge_mlp(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        return state, self._judged("mlp", cohort, state, rng)
-
-    def _judged(self, classifier: Classifier, cohort: Cohort, state: Tree, rng: CohortRng) -> Reply:
-        """Cross-validate a classifier on each client's own nodes; only the score leaves."""
-        blocks = torch.split(self.embeddings(cohort, state), list(cohort.sizes))
-        found = []
-        for graph, h, stream in zip(cohort.graphs, blocks, rng.streams, strict=True):
-            chosen = graph.y >= 0 if self.judged == "all" else graph.val | graph.test
-            seed = int(stream.integers(2**31))
-            vectors = h.numpy()[chosen]
-            found.append(cross_validated(classifier, vectors, graph.y[chosen], self.folds, seed))
-        return Reply({f"metric/{classifier}": torch.tensor(found, dtype=torch.float64)})
+    judge_svc = judge("svc")
+    judge_mlp = judge("mlp")
 
 
-def _blank(classifier: Classifier) -> Tree:
-    """The shape of one client's score."""
-    return {f"metric/{classifier}": torch.zeros((), dtype=torch.float64)}
+def warn_of_scarce_pairs(info: Info, width: int) -> None:
+    """Say where clients share too few nodes for an alignment of ``width`` dimensions."""
+    sizes = [len(here) for _, _, here, _ in pairs(info.anchors)]
+    scarce = sum(size < width for size in sizes)
+    if scarce:
+        log.warning(
+            "%d of %d ordered pairs of clients share fewer nodes than an embedding has numbers "
+            "(%d); their alignment fits them whatever they hold, and tells little.",
+            scarce,
+            len(sizes),
+            width,
+        )
+    if not sizes:
+        log.warning("no two clients share a node: there is nothing to align.")
 
 
-def public_rows(h: Tensor, cohort: Cohort) -> Ragged:
+def agreement(server: Kinds, replies: Replies) -> Params:
+    """The last round's alignment precision, the same for each client that replied."""
+    precision: Tensor = server["alignment"]["precision"]
+    return {
+        f"precision_{k}": column[-1].expand(len(replies.clients))
+        for k, column in zip(NEIGHBOURS, precision.T, strict=True)
+        if len(column)
+    }
+
+
+def public_rows(h: Tensor, cohort: Cohort) -> dict[str, Ragged]:
     """What may travel of the nodes' embeddings ``[N, d]``: those of public nodes."""
-    anchors = cohort.anchors
-    return Ragged(h[anchors.values], anchors.sizes)
+    return {"vectors": Ragged(h[cohort.anchors.values], cohort.anchors.sizes)}
 
 
-def received(cohort: Cohort, each: Tree) -> tuple[Tensor, Tensor]:
+def received(cohort: Cohort, public: dict[str, Ragged] | None) -> tuple[Tensor, Tensor]:
     """The averages that arrived, and the rows of the nodes they are of; none in round one."""
-    sent = each.get("public/vectors")
-    anchors = cohort.anchors
-    if not isinstance(sent, Ragged):
-        return torch.zeros(0, 0, dtype=cohort.dtype), anchors.values[:0]
-    arrived = [
-        rows if len(block) else rows[:0]
-        for rows, block in zip(anchors.blocks(), sent.blocks(), strict=True)
-    ]
-    return sent.values, torch.cat(arrived)
+    sent = Ragged.empty(cohort.k, 0, dtype=cohort.dtype) if public is None else public["vectors"]
+    blocks = zip(cohort.anchors.blocks(), sent.sizes, strict=True)
+    return sent.values, torch.cat([rows[:size] for rows, size in blocks])

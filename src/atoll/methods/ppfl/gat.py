@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
@@ -11,21 +11,20 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
 from atoll.graph import make_graph
-from atoll.methods.base import PRIVATE, Info, initial_model, methods
-from atoll.methods.client import Penalty
-from atoll.methods.embedding_alignment import EmbeddingAlignment, public_rows, received
+from atoll.leaves import Ragged
+from atoll.methods.base import PRIVATE, Info, register
+from atoll.methods.client import Client, Penalty
+from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment, public_rows, received
 from atoll.models.base import Model
 from atoll.models.gat import GAT
 from atoll.ops.ragged import segment_mean
-from atoll.rng import CohortRng
-from atoll.tree import Params, Tree, prefixed, spread, under
+from atoll.options import option
+from atoll.tree import Kinds, Params, spread
 
 
-@methods.register("ppfl-gat")
-@dataclass(frozen=True, kw_only=True)
+@register("ppfl-gat")
 class PpflGat(EmbeddingAlignment):
     """A GAT at each client, public nodes' hidden embeddings aligned (PPFL-GNN, Zhang et al., 2023).
 
@@ -42,71 +41,62 @@ class PpflGat(EmbeddingAlignment):
     (:meth:`Model.intermediate`); ``H`` is taken without dropout.
 
     What is judged in the end the paper does not say clearly: its embeddings have 16 dimensions,
-    which only the intermediate layer can have (the last one has one a class), but Algorithm 2
-    returns the last layer's. ``represents = "intermediate"`` or ``"output"``. Since a GAT has seen
-    the labels of its training nodes, ``judged`` is ``held-out`` here by default.
+    which only the intermediate layer can have (the last one has one per class), but Algorithm 2
+    returns the last layer's. ``represents = "intermediate"`` or ``"output"``. Since a GAT is trained
+    on the labels of its training nodes, ``judged`` is ``held-out`` here by default.
     """
 
     private = PRIVATE | {"model"}
 
     model: Model = field(default_factory=lambda: GAT(hidden=8, heads=2))
     judged: Literal["all", "held-out"] = "held-out"
-    beta: float = 1.0
+    beta: float = option(1.0, at_least=0)
     represents: Literal["intermediate", "output"] = "intermediate"
     common_start: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.beta < 0:
-            raise AtollError(f"method.beta is {self.beta}; it can't be negative.")
 
     def width(self, info: Info) -> int:
         """Found by embedding a graph of one node."""
         x = np.zeros((1, info.features), dtype=np.float32)
         y, edges = np.zeros(1, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
         node = make_graph(x, edges, y, classes=info.classes)
-        model = initial_model(self.model, info.features, info.classes, info.dtype, seed=0)
-        hidden = self.model.intermediate(spread(model, 1), Cohort([node], dtype=info.dtype))
-        return int(hidden.shape[1])
+        model = spread(self.initial_model(info, seed=0), 1)
+        return int(self.model.intermediate(model, Cohort([node], dtype=info.dtype)).shape[1])
 
-    def embeddings(self, cohort: Cohort, state: Tree) -> Tensor:
-        params_K = under(state, "model")
+    def embeddings(self, client: Client) -> Tensor:
+        model = client.state["model"]
         with torch.no_grad():
             if self.represents == "output":
-                return self.model.apply(params_K, cohort)
-            return self.model.intermediate(params_K, cohort)
+                return self.model.apply(model, client.cohort)
+            return self.model.intermediate(model, client.cohort)
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+    def join(self, client: Client) -> Kinds:
+        cohort, rng = client.cohort, client.rng
         if self.common_start:
-            return self.new_client(cohort, rng)
+            return self.trainable(spread(self.initial_model(cohort, rng.seed), client.k))
         own = [self.model.init(cohort.features, cohort.classes, s) for s in rng.streams]
-        params_K = {
-            name: torch.stack([params[name] for params in own]).to(cohort.dtype) for name in own[0]
-        }
-        return prefixed("model", params_K) | prefixed("optimizer", self.optimizer.init(params_K))
+        return self.trainable(
+            {name: torch.stack([one[name] for one in own]).to(client.dtype) for name in own[0]}
+        )
 
     @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        fitted = self.fit(
-            under(state, "model"), cohort, state, rng, penalty=self._embedding_loss(cohort, each)
-        )
+    def train(self, client: Client, public: dict[str, Ragged] | None = None) -> Reply:
+        """Algorithm 2, lines 21 to 23, and what is sent of it (lines 4 to 6)."""
+        w = client.fit(client.state["model"], penalty=self.embedding_loss(client.cohort, public))
         if not self.exchange:
-            return fitted.state, Reply({})
+            return Reply()
         with torch.no_grad():
-            hidden = self.model.intermediate(fitted.params_K, cohort)
-        return fitted.state, Reply({"public/vectors": public_rows(hidden, cohort)})
+            H = self.model.intermediate(w, client.cohort)
+        return Reply(public=public_rows(H, client.cohort))
 
-    def _embedding_loss(self, cohort: Cohort, each: Tree) -> Penalty | None:
-        """``beta L_emb``, one number a client ``[K]``; zero for a client that nothing reached."""
-        averages, rows = received(cohort, each)
+    def embedding_loss(self, cohort: Cohort, public: dict[str, Ragged] | None) -> Penalty | None:
+        """``beta L_emb``, one number per client ``[K]``; zero for a client that nothing reached."""
+        averages, rows = received(cohort, public)
         if not len(rows):
             return None
 
-        def loss(params_K: Params) -> Tensor:
-            hidden = self.model.intermediate(params_K, cohort)[rows]
-            away = 1 - cosine_similarity(hidden, averages, dim=1)
+        def loss(w: Params) -> Tensor:
+            H = self.model.intermediate(w, cohort)[rows]
+            away = 1 - cosine_similarity(H, averages, dim=1)
             return self.beta * segment_mean(away, cohort.batch[rows], cohort.k)
 
         return loss
