@@ -23,13 +23,14 @@ import torch
 import findings
 from atoll.data.parties import party_folders, write_parties
 from atoll.deploy.journal import Journal
+from atoll.deploy.local import Stage, federation
 from atoll.deploy.plan import Terms, new_plan
-from atoll.deploy.up import Stage, federation, site_names
+from atoll.deploy.up import site_names
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import read_parquet
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.result import Result, store_setup
 from atoll.experiment.runner import load_parties, run_experiment
+from atoll.experiment.tables import read_parquet
 from atoll.methods.base import methods
 from atoll.tree import Ragged, subtree
 

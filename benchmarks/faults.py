@@ -22,9 +22,10 @@ from pathlib import Path
 
 import findings
 from atoll.data.parties import party_folders, write_parties
+from atoll.deploy.local import Stage, federation
 from atoll.deploy.plan import Terms, new_plan, read_plan
 from atoll.deploy.settings import SLOW
-from atoll.deploy.up import Stage, federation, resume_up, site_names, up
+from atoll.deploy.up import resume_up, site_names, up
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.config import resolve
@@ -197,7 +198,7 @@ def _once(do, after: int):
 
 
 def _restart(stage: Stage, site: str) -> None:
-    stage.engine.start_site(stage.household, site, stage.sites[site], {SLOW: "0.4"})
+    stage.start_site(site, {SLOW: "0.4"})
 
 
 def _first(case: Case) -> str:

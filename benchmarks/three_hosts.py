@@ -20,12 +20,13 @@ import time
 from pathlib import Path
 
 from atoll.data.parties import party_folders, write_parties
+from atoll.deploy.engines import engine_named
 from atoll.deploy.families import MARK, end_families
 from atoll.deploy.kits import make_kits
 from atoll.deploy.settings import SLOW, quiet_environment
-from atoll.experiment.checkpoint import read_parquet
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties
+from atoll.experiment.tables import read_parquet
 
 _NET, _BRIDGE, _PORT, _SERVER = "10.77.0", "atollbr0", 8002, "atoll-server"
 _SITES = ("north", "south", "west")
@@ -90,7 +91,7 @@ def main() -> int:
         root = Path(folder)
         cut = {"data": {"name": "digits"}, "partition": {"name": "louvain", "clients": 3}}
         write_parties(load_parties(resolve(cut | {"method": {"name": "local"}})).graphs, root / "d")
-        make_kits(root / "kits", "nvflare", f"{_SERVER}:{_PORT}", _SITES)
+        make_kits(root / "kits", engine_named("nvflare"), f"{_SERVER}:{_PORT}", _SITES)
         commands = {"server": ["server", "--kits", str(root / "kits"), "--runs", str(root / "r")]}
         for site, data in zip(_SITES, party_folders(str(root / "d")), strict=True):
             kit = str(root / "kits" / f"site-{site}")

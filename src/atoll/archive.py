@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import safetensors
 from safetensors.torch import load, save
 from torch import Tensor
 
+from atoll.files import damaged, write_bytes
 from atoll.tree import Leaf, Tree, flatten, unflatten
 
 
@@ -43,6 +45,21 @@ def unpack(content: bytes) -> tuple[Tree, dict[str, Any]]:
         return unflatten(plain), header["facts"]
     except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as problem:
         raise Unreadable(str(problem)) from problem
+
+
+def write_tree(
+    path: Path, tree: Mapping[str, Leaf], facts: Mapping[str, Any], mode: int | None = None
+) -> None:
+    """Tensors and a few facts in one file that carries its own digest."""
+    write_bytes(path, pack(tree, facts, digest=True), mode)
+
+
+def read_tree(path: Path) -> tuple[Tree, dict[str, Any]]:
+    """The inverse of :func:`write_tree`. A torn or altered file is an error."""
+    try:
+        return unpack(path.read_bytes())
+    except (OSError, Unreadable) as problem:
+        raise damaged(path, problem) from problem
 
 
 def _digest(plain: Mapping[str, Tensor]) -> str:

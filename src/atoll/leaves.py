@@ -32,6 +32,11 @@ class Compound(ABC):
     # The endings of its tensors' names in files and on wires; the first one is its own.
     endings: ClassVar[tuple[str, ...]]
 
+    @property
+    @abstractmethod
+    def clients(self) -> int:
+        """How many clients' parts it holds."""
+
     @abstractmethod
     def parts(self) -> tuple[Tensor, ...]:
         """Plain tensors for files and wires, in the order of ``endings``."""
@@ -97,6 +102,10 @@ class Ragged(Compound):
     def empty(cls, k: int, *row: int, dtype: torch.dtype) -> Ragged:
         """No rows of K clients."""
         return cls(torch.zeros(0, *row, dtype=dtype), (0,) * k)
+
+    @property
+    def clients(self) -> int:
+        return len(self.sizes)
 
     def blocks(self) -> tuple[Tensor, ...]:
         return torch.split(self.values, list(self.sizes))
@@ -173,6 +182,10 @@ class Rows(Compound):
     rows: Ragged
 
     endings: ClassVar[tuple[str, ...]] = ("#rows", "#at", "#counts")
+
+    @property
+    def clients(self) -> int:
+        return len(self.at.sizes)
 
     def parts(self) -> tuple[Tensor, ...]:
         return self.rows.parts()[0], *self.at.parts()

@@ -40,6 +40,10 @@ class Masked(Compound):
             chosen = chosen.index_select(0, _where(kept))
         return Packed(Ragged(chosen, sizes), torch.from_numpy(np.packbits(kept.numpy(), axis=1)))
 
+    @property
+    def clients(self) -> int:
+        return len(self.values)
+
     def parts(self) -> tuple[Tensor, ...]:
         return self.packed().parts()
 
@@ -92,6 +96,10 @@ class Packed(Compound):
     def filled(self, own_K: Tensor) -> Tensor:
         """``own_K`` with the kept entries in place of its own."""
         return self.unpacked(own_K.shape[1:]).filled(own_K)
+
+    @property
+    def clients(self) -> int:
+        return len(self.pattern)
 
     def parts(self) -> tuple[Tensor, ...]:
         return *self.values.parts(), self.pattern

@@ -42,9 +42,16 @@ def flat(kinds: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
+class _Nested(dict[str, dict[str, Any]]):
+    """Kinds that came from a flat tree, where a kind without leaves leaves no trace."""
+
+    def __missing__(self, kind: str) -> dict[str, Any]:
+        return {}
+
+
 def nested(tree: Mapping[str, Any]) -> Kinds:
-    """The inverse of :func:`flat`. Kinds without a leaf are gone."""
-    kinds: Kinds = {}
+    """The inverse of :func:`flat`. A kind of which the tree has no leaf is empty."""
+    kinds = _Nested()
     for name, leaf in tree.items():
         first, _, rest = name.partition("/")
         kinds.setdefault(first, {})[rest] = leaf

@@ -9,9 +9,7 @@ import time
 import pytest
 
 from atoll.data.parties import write_parties
-from atoll.deploy.kits import make_kits, sites_of
 from atoll.deploy.processes import free_port
-from atoll.errors import AtollError
 from small_federations import community_parties
 
 ATOLL = [sys.executable, "-m", "atoll"]
@@ -60,38 +58,3 @@ def test_a_federation_by_its_commands(tmp_path):
         until = time.monotonic() + 30
         for process in running:
             process.wait(max(until - time.monotonic(), 0.1))
-
-
-@pytest.mark.parametrize(
-    ("server", "sites", "sentence"),
-    [
-        ("localhost", ["a"], "HOST:PORT"),
-        ("localhost:99999", ["a"], "HOST:PORT"),
-        ("localhost:8002", ["a b"], "can't be a site's name"),
-        ("localhost:8002", ["../x"], "can't be a site's name"),
-    ],
-)
-def test_bad_input_to_keys_is_one_sentence(server, sites, sentence, tmp_path):
-    with pytest.raises(AtollError, match=sentence):
-        make_kits(tmp_path, "flower", server, sites)
-
-
-def test_sites_can_be_added_later_and_keep_their_numbers(tmp_path):
-    pytest.importorskip("flwr")
-    make_kits(tmp_path, "flower", "localhost:8002", ["a", "b"])
-    before = (tmp_path / "site-a" / "node.key").read_bytes()
-    make_kits(tmp_path, "flower", "localhost:8002", ["c"])
-    assert sites_of(tmp_path) == ("a", "b", "c")
-    assert (tmp_path / "site-a" / "node.key").read_bytes() == before
-    assert (tmp_path / "site-a" / "ca.pem").read_bytes() == (
-        tmp_path / "site-c" / "ca.pem"
-    ).read_bytes()
-
-
-def test_secrets_are_readable_by_their_owner_alone(tmp_path):
-    pytest.importorskip("nvflare")
-    for engine in ("nvflare", "flower"):
-        make_kits(tmp_path / engine, engine, "localhost:8002", ["a"])
-        keys = [p for p in (tmp_path / engine).rglob("*.key") if "authority" not in p.parts]
-        assert keys
-        assert all(key.stat().st_mode & 0o077 == 0 for key in keys)

@@ -7,10 +7,11 @@ import polars
 import pytest
 import torch
 
-from atoll.deploy.messages import Answer, decode_request
+from atoll.archive import read_tree
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import load_checkpoint, read_tree
+from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.runner import run_experiment
+from atoll.federation.codec import Answer, decode_request
 from atoll.methods.base import methods
 from result_comparison import assert_same_result
 from small_federations import community_parties
@@ -92,7 +93,7 @@ def test_a_torn_checkpoint_is_noticed_and_the_one_before_used(tmp_path):
     whole = deployed(tmp_path / "whole", parties(), "fed-pub")
     whole.run()
     broken = deployed(tmp_path / "broken", parties(), "fed-pub")
-    broken.stopped = lambda: broken.done == 3
+    broken.stopped = lambda: broken.rounds.done == 3
     with pytest.raises(AtollError, match="ended after round 3"):
         broken.run()
     newest = sorted((broken.run_dir / "checkpoints").iterdir())[-1]
@@ -107,7 +108,7 @@ def test_a_dead_site_is_left_out_and_comes_back(tmp_path):
     fleet, (first, *_) = coordinator.fleet, coordinator.plan.sites
 
     def fault(site, message):
-        fleet.down = {first} if coordinator.done in (1, 2) else set()
+        fleet.down = {first} if coordinator.rounds.done in (1, 2) else set()
 
     fleet.fault = fault
     result = coordinator.run()
@@ -126,7 +127,7 @@ def test_a_straggler_is_left_out_and_its_late_reply_changes_nothing(tmp_path):
     lagging = []
 
     def fault(site, message):
-        if site == slow and coordinator.done == 1 and is_step(message) and not lagging:
+        if site == slow and coordinator.rounds.done == 1 and is_step(message) and not lagging:
             lagging.append(site)
             time.sleep(4.0)
 
@@ -161,7 +162,7 @@ def test_below_the_quorum_it_waits_then_stops_and_the_model_stays(tmp_path):
     fleet = coordinator.fleet
 
     def fault(site, message):
-        if coordinator.done == 2:
+        if coordinator.rounds.done == 2:
             fleet.down = set(coordinator.plan.sites[:2])
 
     fleet.fault = fault
@@ -171,7 +172,7 @@ def test_below_the_quorum_it_waits_then_stops_and_the_model_stays(tmp_path):
     assert 1.5 < time.monotonic() - started < 20
     round, state, _ = load_checkpoint(coordinator.run_dir)
     assert round == 2
-    assert all(torch.equal(state[name], coordinator.state[name]) for name in state)
+    assert all(torch.equal(state[name], coordinator.rounds.state[name]) for name in state)
     # With the sites back it goes on to what an undisturbed run gives.
     continued = again(coordinator)
     continued.run()
@@ -198,7 +199,9 @@ def test_sites_that_seem_present_but_are_not_yet_are_waited_for(tmp_path):
 def test_a_run_that_can_not_go_on_tells_the_round_it_has(tmp_path):
     coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=4, terms={"patience": 1.0})
     coordinator.fleet.fault = lambda site, message: (
-        coordinator.fleet.down.update(coordinator.plan.sites) if coordinator.done == 2 else None
+        coordinator.fleet.down.update(coordinator.plan.sites)
+        if coordinator.rounds.done == 2
+        else None
     )
     with pytest.raises(AtollError, match="that of round 2;"):
         coordinator.run()

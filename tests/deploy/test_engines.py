@@ -1,30 +1,38 @@
 """Real engines on loopback, secured: the numbers of a simulation, to 1e-6."""
 
 import importlib.util
+import socket
 import time
 
 import pytest
 
+import flare.intruders as flare_intruders
+import flower.intruders as flower_intruders
 from atoll.data.parties import write_parties
+from atoll.deploy.engines import engines
 from atoll.deploy.families import family
+from atoll.deploy.local import federation
 from atoll.deploy.plan import Terms, new_plan
-from atoll.deploy.up import federation, site_names
+from atoll.deploy.up import site_names
 from atoll.experiment.result import store_setup
 from atoll.experiment.runner import run_experiment
-from intruders import flare_intruders, flower_intruders, plaintext_is_answered
 from result_comparison import assert_same_result
 from small_federations import community_parties
 from thread_fleet import experiment
 
 TERMS = Terms(deadline=120.0, patience=120.0)
 SECONDS = 400.0
-ENGINES = {"nvflare": "nvflare", "flower": "flwr"}
+INTRUDERS = {"nvflare": flare_intruders, "flower": flower_intruders}
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+def test_every_engine_is_tried():
+    assert set(INTRUDERS) == set(engines())
+
+
+@pytest.fixture(scope="module", params=INTRUDERS)
 def stage(request, tmp_path_factory):
-    """One federation an engine, on which several runs are made."""
-    package = ENGINES[request.param]
+    """One federation per engine, on which several runs are made."""
+    package = engines()[request.param].package
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed; it comes with the dev extra")
     root = tmp_path_factory.mktemp(request.param)
@@ -62,35 +70,35 @@ def test_a_deployment_gives_the_numbers_of_a_simulation(stage, method):
 
 def test_intruders_are_not_admitted(stage, tmp_path):
     """Another authority, another name, a key nobody registered, no encryption: none gets in."""
-    make = flare_intruders if stage.name == "nvflare" else flower_intruders
-    nodes_before = admitted(stage)
-    intruders = make(stage, tmp_path)
+    admitted = INTRUDERS[stage.name].admitted
+    before = admitted(stage)
+    intruders = INTRUDERS[stage.name].intruders(stage, tmp_path)
     try:
         until = time.monotonic() + 25
         while time.monotonic() < until:
-            assert admitted(stage) == nodes_before
+            assert admitted(stage) == before
             time.sleep(2)
         for what, process in intruders.items():
             assert process.log.stat().st_size > 0, f"{what} never tried"
     finally:
         for process in intruders.values():
             process.kill()
-    assert not plaintext_is_answered(port_of(stage))
+    assert not plaintext_is_answered(stage.port)
 
 
-def admitted(stage):
-    """Everybody the engine counts as online, by name or number."""
-    if stage.name == "nvflare":
-        return stage.operator.connected()
-    return {node["node-id"] for node in stage.operator._listed() if node["status"] == "online"}
-
-
-def port_of(stage):
-    if stage.name == "nvflare":
-        return stage.engine._port()
-    from atoll.deploy.flower_engine import kit_facts
-
-    return int(kit_facts(stage.engine.kits / "server")["port"])
+def plaintext_is_answered(port: int) -> bool:
+    """Whether a server says anything of use to somebody who does not speak TLS."""
+    for greeting in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as link:
+            link.sendall(greeting)
+            link.settimeout(5)
+            try:
+                said = link.recv(100)
+            except (TimeoutError, ConnectionError):
+                said = b""
+        if said.startswith((b"HTTP/", b"\x00\x00")):
+            return True
+    return False
 
 
 def test_a_killed_site_is_left_out(stage):

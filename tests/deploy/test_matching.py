@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from atoll.archive import read_tree
 from atoll.deploy.anchors import matched_anchors
 from atoll.deploy.coordinator import Coordinator
 from atoll.deploy.matching import Matcher, equal_places
-from atoll.experiment.checkpoint import read_tree
 from atoll.graph import make_graph
 from atoll.partition.anchors import matched
 from thread_fleet import deployed

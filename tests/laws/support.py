@@ -1,6 +1,7 @@
 """A federation of any registered method on small parties, run by any engine."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -9,8 +10,8 @@ from scipy import sparse
 from atoll.cohort import Cohort
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
+from atoll.federation.loopback import Loopback
 from atoll.federation.protocol import Federation, Replies
-from atoll.federation.wire import Loopback
 from atoll.graph import Graph
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
@@ -38,7 +39,8 @@ def make(name: str, **options) -> Method:
 
 def small_parties(name: str, *args, **options) -> list[Graph]:
     """Parties a method can be tried on; some nodes are held in common where it builds on them."""
-    return community_parties(*args, shared=8 if ANCHORS.get(name, make(name).needs_anchors) else 0, **options)
+    shared = ANCHORS.get(name, make(name).needs_anchors)
+    return community_parties(*args, shared=8 if shared else 0, **options)
 
 
 def network(numbers: list[int]) -> sparse.csr_array:
@@ -59,6 +61,8 @@ class Outcome:
     clients: Tree
     replies: Replies
     fed: Federation
+    # What clients scored after each round, and before the first one.
+    scores: list[Replies]
 
 
 def engine(method, parties, numbers, seed, chunk, wire) -> tuple[Federation, list[Host]]:
@@ -91,12 +95,19 @@ def train(
         len(parties), parties[0].features, parties[0].classes, torch.float64, anchors, links
     )
     state = method.start(info, seed)
-    replies = method.measure(fed, state)
+    scores = [method.measure(fed, state)]
     for r in range(1, rounds + 1):
         fed.begin(r)
         state = method.round(fed, state, r)
-        replies = method.measure(fed, state)
-    return Outcome(flat(state), stack([host.state for host in hosts]), replies, fed)
+        scores.append(method.measure(fed, state))
+    clients = stack([host.state for host in hosts])
+    return Outcome(flat(state), clients, scores[-1], fed, scores)
+
+
+@cache
+def usual(name: str) -> Outcome:
+    """Three rounds of a method on its usual parties, trained once for all laws."""
+    return train(make(name), small_parties(name))
 
 
 def values(leaf: Leaf) -> torch.Tensor:

@@ -69,10 +69,11 @@ def keys(
     Give each site its own folder over a safe way, the server 'server' and 'operator', and keep
     'authority' offline. Call it again with further sites to add them.
     """
+    from atoll.deploy.engines import engine_named
     from atoll.deploy.kits import make_kits
 
     names = [name.strip() for name in sites.split(",") if name.strip()]
-    make_kits(out, engine, server, names)
+    make_kits(out, engine_named(engine), server, names)
     print(f"made kits for {len(names)} sites in {out}")
 
 
@@ -87,10 +88,9 @@ def server(
 
     Runs until it is told to end. A run that was interrupted is continued at the next start.
     """
-    from atoll.deploy.kits import engine_of
     from atoll.deploy.service import serve
 
-    serve(kits, engine_of(kits / "server"), runs, host)
+    serve(kits, runs, host)
 
 
 def client(

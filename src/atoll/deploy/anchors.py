@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from atoll.deploy.matching import equal_places
-from atoll.deploy.messages import Answer, Request
 from atoll.deploy.remote import Remote
 from atoll.errors import AtollError
+from atoll.federation.codec import Answer, Request
 from atoll.tree import Leaf, Tree
 
 log = logging.getLogger("atoll")

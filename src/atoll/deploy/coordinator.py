@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,15 @@ import torch
 from atoll.deploy.anchors import matched_anchors
 from atoll.deploy.fleet import Fleet
 from atoll.deploy.journal import Journal
-from atoll.deploy.messages import Answer, Request
 from atoll.deploy.plan import Plan
 from atoll.deploy.remote import BelowQuorum, Remote
 from atoll.errors import AtollError, NoReplies
 from atoll.experiment.config import describe
-from atoll.experiment.history import History
-from atoll.experiment.result import Result, Size, is_complete, load_result, store_result
+from atoll.experiment.result import Result, Size, is_complete, load_result
+from atoll.experiment.rounds import Rounds
+from atoll.federation.codec import Answer, Request
 from atoll.federation.protocol import Replies
 from atoll.methods.base import Info
-from atoll.tree import Tree
 
 log = logging.getLogger("atoll")
 _SECONDS_TO_COME_UP = 60.0
@@ -47,14 +46,11 @@ class Coordinator:
     run_dir: Path
     fleet: Fleet
     stopped: Callable[[], bool] = lambda: False
-    done: int = 0
-    state: Tree = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         experiment, terms = self.plan.experiment, self.plan.terms
         self.method = experiment.method
         self.journal = Journal(self.run_dir)
-        self.history = History(self.method.task.metric)
         self.fed = Remote(
             self.fleet,
             self.plan.sites,
@@ -64,6 +60,8 @@ class Coordinator:
             quorum=self.plan.quorum,
             attempt=self.journal.next_attempt(),
         )
+        self.validation = float("nan")
+        self.rounds = Rounds(experiment, self.fed, self.run_dir)
 
     def run(self) -> Result | None:
         """The result, or None if the run is handed over to a new job."""
@@ -80,32 +78,21 @@ class Coordinator:
             raise
 
     def _run(self) -> Result | None:
-        self.done = int(self.journal.status().get("round", 0))
+        self.rounds.done = int(self.journal.status().get("round", 0))
         self._tell("starting")
         self._assemble()
         sizes = self._begin()
-        restored = self.journal.restore(self.history, self.fed.ledger)
-        self.done, self.state = restored or (0, self.state)
-        rounds = self.plan.experiment.run.rounds
-        while self.done < rounds and not self.method.finished(self.state):
-            if self.stopped():
-                raise Stopped(f"the job was ended after round {self.done}.")
+        if self.rounds.restore() is None:
+            self.rounds.done = 0
+        while not self.rounds.over:
+            self._heed_stop()
             if self.journal.handover:
                 self._tell("handover")
                 return None
-            self._round(self.done + 1)
+            self._round()
         concluded = self._conclude()
         self._finish()
-        result = store_result(
-            self.run_dir,
-            self.plan.experiment,
-            self.history,
-            self.state,
-            {},
-            sizes,
-            len(self.fed.rejections),
-            concluded,
-        )
+        result = self.rounds.store({}, sizes, concluded)
         self._tell("complete")
         return result
 
@@ -142,7 +129,7 @@ class Coordinator:
             anchors,
             self.journal.network(method.registered_name) if method.needs_network else None,
         )
-        self.state = method.start(info, self.plan.experiment.run.seed)
+        self.rounds.state = method.start(info, self.plan.experiment.run.seed)
         blank = {"nodes": 0, "train": 0}
         told = [known.get(site, blank) for site in self.plan.sites]
         return [Size(int(facts["nodes"]), int(facts["train"])) for facts in told]
@@ -191,7 +178,7 @@ class Coordinator:
                         f"sites the same."
                     )
 
-    def _round(self, r: int) -> None:
+    def _round(self) -> None:
         """One round; begun anew, from the same states, while too few sites see it through."""
         until = time.monotonic() + self.plan.terms.patience
         while True:
@@ -201,10 +188,10 @@ class Coordinator:
                 back = was_missing - set(self.fed.missing)
                 if back:
                     self._introduce(tuple(back))
-                if self.stopped():
-                    raise Stopped(f"the job was ended after round {self.done}.")
+                self._heed_stop()
                 self._tell("running")
-                self._complete_round(r)
+                self.validation = self.rounds.complete()
+                self._save()
                 return
             except BelowQuorum:
                 self.fed.attempt = self.journal.next_attempt()
@@ -214,27 +201,21 @@ class Coordinator:
                 if time.monotonic() > until:
                     self._below_quorum()
 
-    def _complete_round(self, r: int) -> None:
-        started = time.perf_counter()
-        entries = len(self.fed.ledger.entries)
-        self.fed.begin(r)
-        state = self.state
-        try:
-            state = self.method.round(self.fed, state, r)
-        except NoReplies as problem:
-            log.warning("round %d changes nothing: %s", r, problem)
-        scored = self.plan.experiment.run.is_scored(r) or self.method.finished(state)
-        replies = self.method.measure(self.fed, state) if scored else None
-        seconds = time.perf_counter() - started
-        up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
-        self.state, self.done = state, r
-        self.val = self.history.add(r, replies, seconds, up, down)
-        self.journal.save(r, state, self.history, self.fed.ledger)
+    def _save(self) -> None:
+        """Everything that a successor needs; what the sites hold stays with them."""
+        ledger = self.fed.ledger
+        # A table that is written every round is not made anew from its first entry.
+        ledger.before, ledger.entries = ledger.table(), []
+        self.rounds.save({})
         self._tell("running")
+
+    def _heed_stop(self) -> None:
+        if self.stopped():
+            raise Stopped(f"the job was ended after round {self.rounds.done}.")
 
     def _conclude(self) -> Replies | None:
         try:
-            return self.method.conclude(self.fed, self.state)
+            return self.rounds.conclude()
         except (BelowQuorum, NoReplies) as problem:
             log.warning("the run ends without its concluding figures: %s", problem)
             return None
@@ -247,7 +228,7 @@ class Coordinator:
     def _below_quorum(self) -> None:
         raise AtollError(
             f"{self.fed.shortage()}; waited in vain and stopped. The model is that of round "
-            f"{self.done}; start the sites and continue with: atoll resume "
+            f"{self.rounds.done}; start the sites and continue with: atoll resume "
             f"{self.run_dir}"
         )
 
@@ -256,14 +237,15 @@ class Coordinator:
             run=self.plan.run,
             state=state,
             message=message,
-            round=self.done,
+            round=self.rounds.done,
             rounds=self.plan.experiment.run.rounds,
-            validation=_finite(getattr(self, "val", None)),
+            validation=_finite(self.validation),
             attempt=self.fed.attempt,
             present=list(self.fed.present),
             missing=dict(self.fed.missing),
         )
 
 
-def _finite(value: float | None) -> float | None:
-    return None if value is None or value != value else value
+def _finite(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if value != value else value

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import read_tree, write_json, write_tree
+from atoll.files import write_json
 from atoll.tree import Tree
 
 log = logging.getLogger("atoll")

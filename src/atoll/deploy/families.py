@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-import psutil
+if TYPE_CHECKING:
+    import psutil
 
 MARK = "ATOLL_PROCESS_MARK"
 
 
 def family(marks: Collection[str]) -> list[psutil.Process]:
     """The processes that bear one of the marks."""
+    import psutil
+
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -27,6 +31,8 @@ def family(marks: Collection[str]) -> list[psutil.Process]:
 
 def end_families(marks: Collection[str], grace: float) -> None:
     """Ask them to end and wait ``grace`` seconds; then make them, until none is left."""
+    import psutil
+
     if grace:
         members = family(marks)
         for process in members:

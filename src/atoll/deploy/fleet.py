@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
-from atoll.deploy.messages import Answer, BadMessage, Request, decode_answer
+from atoll.federation.codec import Answer, BadMessage, Request, decode_answer
 
 
 class Fleet(ABC):

@@ -12,18 +12,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import (
-    load_checkpoint,
-    read_tree,
-    save_checkpoint,
-    write_json,
-    write_tree,
-)
-from atoll.experiment.history import History
-from atoll.experiment.result import restore_tables, store_tables
-from atoll.federation.ledger import Ledger
-from atoll.tree import Ragged, Tree
+from atoll.files import write_json
+from atoll.tree import Ragged
 
 _STATUS, _HANDOVER = "status.json", "handover"
 _SITES, _ATTEMPT = "sites.json", "attempt.json"
@@ -92,23 +84,6 @@ class Journal:
 
     def keep_network(self, matrix: torch.Tensor) -> None:
         write_tree(self.run_dir / _NETWORK, {"network": matrix}, {})
-
-    def save(self, done: int, state: Tree, history: History, ledger: Ledger) -> None:
-        """A complete round."""
-        table = ledger.table()
-        store_tables(self.run_dir, history, ledger)
-        # What is written once need not be made anew every round.
-        ledger.before, ledger.entries = table, []
-        save_checkpoint(self.run_dir, done, state, {})
-
-    def restore(self, history: History, ledger: Ledger) -> tuple[int, Tree] | None:
-        """The last complete round and the server's state after it; None before the first."""
-        checkpoint = load_checkpoint(self.run_dir)
-        if checkpoint is None:
-            return None
-        done, state, _ = checkpoint
-        restore_tables(self.run_dir, done, history, ledger)
-        return done, state
 
     def _facts(self, name: str) -> dict[str, Any]:
         try:

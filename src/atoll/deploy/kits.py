@@ -1,4 +1,4 @@
-"""What each side of a federation needs, for either engine; and a site's own process."""
+"""What each side of a federation needs, whatever the engine; and a site's own process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atoll.data.parties import load_party
+from atoll.deploy.engine import Engine
+from atoll.deploy.engines import engine_named
 from atoll.deploy.families import MARK, end_families
-from atoll.deploy.plan import require_engine
 from atoll.deploy.settings import site_environment
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_json
+from atoll.files import write_json
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 
 
-def make_kits(out: Path, engine: str, server: str, sites: Sequence[str]) -> None:
+def make_kits(out: Path, engine: Engine, server: str, sites: Sequence[str]) -> None:
     """A folder for the server, one for the operator, and one for each site."""
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
@@ -30,23 +31,19 @@ def make_kits(out: Path, engine: str, server: str, sites: Sequence[str]) -> None
             raise AtollError(
                 f"'{site}' can't be a site's name; use letters, digits, '-' and '_', at most 60."
             )
-    require_engine(engine)
-    if engine == "nvflare":
-        from atoll.deploy.nvflare_kits import make_kits as make
-    else:
-        from atoll.deploy.flower_engine import make_kits as make
-    make(out, host, int(port), sites)
+    engine.require()
+    engine.make_kits(out, host, int(port), sites)
     for kit in (out / "server", *(out / f"site-{site}" for site in sites)):
         if not (kit / "atoll.json").is_file():
             name = kit.name.removeprefix("site-")
-            write_json(kit / "atoll.json", {"engine": engine, "name": name})
+            write_json(kit / "atoll.json", {"engine": engine.name, "name": name})
     order = json.loads((out / "server" / "atoll.json").read_text()).get("sites", [])
     order += [site for site in sites if site not in order]
-    write_json(out / "server" / "atoll.json", {"engine": engine, "sites": order})
+    write_json(out / "server" / "atoll.json", {"engine": engine.name, "sites": order})
 
 
-def engine_of(kit: Path) -> str:
-    return str(_facts(kit)["engine"])
+def engine_of(kit: Path) -> Engine:
+    return engine_named(str(_facts(kit)["engine"]))
 
 
 def sites_of(kits: Path) -> tuple[str, ...]:
@@ -55,21 +52,12 @@ def sites_of(kits: Path) -> tuple[str, ...]:
 
 
 def run_client(data: Path, kit: Path, state: Path) -> int:
-    """A site's node, in the foreground, until told to end. Returns its exit code."""
+    """A site's process, in the foreground, until told to end. Returns its exit code."""
     facts = _facts(kit)
     load_party(data)  # what is wrong with the data is said here, where it can be mended
-    state.mkdir(parents=True, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     state.chmod(0o700)
-    if facts["engine"] == "nvflare":
-        from atoll.deploy.nvflare_engine import client_command as flare_command
-        from atoll.deploy.settings import quiet_environment
-
-        command, env = flare_command(kit, facts["name"]), quiet_environment()
-    else:
-        from atoll.deploy.flower_engine import client_command, flower_environment
-        from atoll.deploy.processes import free_port
-
-        command, env = client_command(kit, free_port()), flower_environment(kit)
+    command, env = engine_of(kit).client(kit, facts["name"])
     mark = secrets.token_hex(16)
     env = env | site_environment(data, state) | {MARK: mark}
     process = subprocess.Popen(command, env=env, start_new_session=True)

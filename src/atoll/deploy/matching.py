@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from atoll.archive import pack
-from atoll.atomic import written_whole
+from atoll.archive import read_tree, write_tree
 from atoll.deploy.durable import Durable
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import read_tree
+from atoll.files import PRIVATE
 from atoll.tree import Leaf, Ragged, Tree
 
 _POINT = 33  # a compressed point of P-256
@@ -80,14 +79,12 @@ class Matcher:
 
     def _keep(self, key: bytes, order: np.ndarray) -> None:
         """The secret exponent and the order of the list, for the turns to come."""
-        with written_whole(self.folder / _SECRET) as part:
-            part.touch(mode=0o600)
-            # Not as .npz: in Python 3.11 numpy's reader fails now and then where threads share it.
-            secret: Tree = {
-                "key": torch.tensor(list(key), dtype=torch.uint8),
-                "order": torch.from_numpy(order),
-            }
-            part.write_bytes(pack(secret, {}, digest=True))
+        # Not as .npz: in Python 3.11 numpy's reader fails now and then where threads share it.
+        secret: Tree = {
+            "key": torch.tensor(list(key), dtype=torch.uint8),
+            "order": torch.from_numpy(order),
+        }
+        write_tree(self.folder / _SECRET, secret, {}, PRIVATE)
 
     def _kept(self, name: str) -> np.ndarray:
         return _dense(read_tree(self.folder / _SECRET)[0][name]).numpy()

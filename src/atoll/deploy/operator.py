@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import ClassVar, Literal
 
 from atoll.deploy.plan import Plan
@@ -45,3 +46,18 @@ class Operator(ABC):
 
     def close(self) -> None:
         return None
+
+
+def wait_for_operator(
+    connect: Callable[[], Operator], check: Callable[[], None], seconds: float
+) -> Operator:
+    """The operator of a server that is starting. ``check`` raises if it will never be up."""
+    until = time.monotonic() + seconds
+    while True:
+        check()
+        try:
+            return connect()
+        except OutOfTouch:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1.0)

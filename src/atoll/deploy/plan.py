@@ -5,16 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from atoll.errors import AtollError, unknown
-from atoll.experiment.checkpoint import write_toml
+from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, build, describe, read_table, resolve
 from atoll.experiment.result import store_setup
+from atoll.files import write_toml
 
-Engine = Literal["nvflare", "flower"]
 FILE = "deployment.toml"
 
 
@@ -46,7 +44,7 @@ class Plan:
     """A deployed run: an experiment, the sites in the order of their client numbers, and terms."""
 
     run: str
-    engine: Engine
+    engine: str
     sites: tuple[str, ...]
     experiment: Experiment
     terms: Terms
@@ -68,18 +66,8 @@ class Plan:
         write_toml(run_dir / FILE, self.table())
 
 
-def require_engine(engine: str) -> None:
-    """Refuse an engine that is unknown or not installed."""
-    if engine not in get_args(Engine):
-        raise unknown("engine", engine, get_args(Engine))
-    if find_spec({"nvflare": "nvflare", "flower": "flwr"}[engine]) is None:
-        raise AtollError(f"{engine} is not installed; get it with: pip install 'atoll[{engine}]'")
-
-
 def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms: Terms) -> Plan:
     """A plan for a new run, once it is clear that the method can be deployed at all."""
-    if engine not in get_args(Engine):
-        raise unknown("engine", engine, get_args(Engine))
     method = experiment.method
     if method.pooled:
         raise AtollError(
@@ -104,7 +92,7 @@ def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms:
     if addresses:
         raise AtollError("a model made by a function of yours can't be deployed; register it.")
     name = f"{method.registered_name}-{secrets.token_hex(4)}"
-    return Plan(run=name, engine=engine, sites=sites, experiment=experiment, terms=terms)  # type: ignore[arg-type]
+    return Plan(run=name, engine=engine, sites=sites, experiment=experiment, terms=terms)
 
 
 def plan_of(table: Mapping[str, Any], experiment: Experiment) -> Plan:

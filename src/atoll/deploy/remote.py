@@ -6,14 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import torch
-
 from atoll.deploy.fleet import Fleet
-from atoll.deploy.messages import Answer, Request
 from atoll.errors import AtollError
+from atoll.federation.codec import Answer, BadMessage, Request, step_batch, step_request
 from atoll.federation.protocol import Call, Federation
 from atoll.federation.validation import Batch
-from atoll.tree import Ragged, Tree, prefixed, subtree, take
+from atoll.tree import Tree, take
 
 log = logging.getLogger("atoll")
 _BETWEEN_LOOKS = 1.0
@@ -94,36 +92,20 @@ class Remote(Federation):
         return good
 
     def deliver(self, call: Call, to: tuple[int, ...], each: Tree) -> Iterator[Batch]:
-        facts = {"step": call.step, "round": call.round, "nth": call.nth}
-        shared = prefixed("shared", call.shared)
-        requests = {}
-        for i, client in enumerate(to):
-            site = self.sites[client]
-            if site not in self.missing:
-                tree = shared | prefixed("each", take(each, [i]))
-                requests[site] = Request("step", self.run, self.attempt, facts, tree)
+        requests = {
+            self.sites[client]: step_request(call, take(each, [i]), self.run, self.attempt)
+            for i, client in enumerate(to)
+            if self.sites[client] not in self.missing
+        }
         answers = self.ask_sites(call.step, requests)
         usable = {}
         for site, answer in answers.items():
-            batch = _batch(self.sites.index(site), answer)
-            if batch is None:
-                self.reject(call.step, self.sites.index(site), "it is not one client's reply")
-            else:
-                usable[site] = batch
+            client = self.sites.index(site)
+            try:
+                usable[site] = step_batch(client, answer)
+            except BadMessage as problem:
+                self.reject(call.step, client, str(problem))
         if len(usable) < min(self.quorum, len(to)):
             raise BelowQuorum(self.shortage())
         # In the order of ``to``, so that sums do not depend on the order of arrival.
         yield from (usable[self.sites[c]] for c in to if self.sites[c] in usable)
-
-
-def _batch(client: int, answer: Answer) -> Batch | None:
-    """The reply of one client, or None if it is not of one client."""
-    body = subtree(answer.tree, "body")
-    weight = answer.tree.get("weight")
-    for leaf in body.values():
-        clients = len(leaf.sizes) if isinstance(leaf, Ragged) else len(leaf) if leaf.dim() else 0
-        if clients != 1:
-            return None
-    if weight is not None and not (isinstance(weight, torch.Tensor) and weight.shape == (1,)):
-        return None
-    return Batch((client,), body, weight)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from atoll.deploy.journal import Journal
-from atoll.deploy.operator import Operator
+from atoll.deploy.kits import engine_of
+from atoll.deploy.operator import Operator, wait_for_operator
 from atoll.deploy.plan import is_deployed, read_plan
 from atoll.deploy.processes import Household, Process
 from atoll.deploy.supervisor import Supervisor
@@ -23,20 +24,27 @@ from atoll.experiment.result import is_complete
 
 log = logging.getLogger("atoll")
 _BETWEEN_LOOKS = 2.0
+_SECONDS_TO_ANSWER = 120.0
 
 
 class Ended(Exception):
     """The service was asked to end."""
 
 
-def serve(kits: Path, engine: str, runs: Path, host: str | None = None) -> None:
+def serve(kits: Path, runs: Path, host: str | None = None) -> None:
     """Run the server until told to end; runs one after the other."""
+    engine = engine_of(kits / "server")
     runs.mkdir(parents=True, exist_ok=True)
     before = {n: signal.signal(n, _end) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         with Household() as household:
-            server = household.add(_start(kits, engine, runs, host))
-            operator = _operator(kits, engine, server)
+            log_file = runs / "server.log"
+            server = household.add(engine.start_server(kits / "server", runs, log_file, host))
+            operator = wait_for_operator(
+                lambda: engine.operator(kits / "operator"),
+                lambda: _check(server),
+                _SECONDS_TO_ANSWER,
+            )
             try:
                 _work(operator, server, runs)
             finally:
@@ -84,38 +92,6 @@ def statuses(runs: Path) -> list[dict[str, Any]]:
         status = Journal(run_dir).status() or {"state": "waiting", "round": 0, "rounds": 0}
         found.append({"run": run_dir.name, **status})
     return found
-
-
-def _start(kits: Path, engine: str, runs: Path, host: str | None) -> Process:
-    log_file = runs / "server.log"
-    if engine == "nvflare":
-        from atoll.deploy.nvflare_engine import start_server as start_flare
-
-        return start_flare(kits / "server", runs, log_file)
-    from atoll.deploy.flower_engine import start_server as start_superlink
-
-    return start_superlink(kits / "server", runs, log_file, host or "0.0.0.0")
-
-
-def _operator(kits: Path, engine: str, server: Process) -> Operator:
-    """The server's own operator, as soon as the server answers."""
-    until = time.monotonic() + 120.0
-    while True:
-        _check(server)
-        try:
-            if engine == "nvflare":
-                from atoll.deploy.nvflare_engine import FlareOperator
-
-                return FlareOperator(kits / "operator")
-            from atoll.deploy.flower_engine import FlowerOperator
-
-            superlink = FlowerOperator(kits / "operator")
-            superlink.register()
-            return superlink
-        except AtollError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(1.0)
 
 
 def _check(server: Process) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from atoll.deploy.site import Site
 
 RUNS, DATA, STATE, SLOW = "ATOLL_RUNS", "ATOLL_SITE_DATA", "ATOLL_SITE_STATE", "ATOLL_SITE_SLOW"
-SOCKET = "ATOLL_SITE_SOCKET"
 
 
 def site_environment(data: Path, state: Path) -> dict[str, str]:
@@ -31,10 +30,8 @@ def site_from_environment() -> Site:
 
 
 def quiet_environment() -> dict[str, str]:
-    """The environment for engines' processes: no telemetry, no look for updates, polite threads."""
+    """The environment for engines' processes: polite threads, output at once."""
     return os.environ | {
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
         "PYTHONUNBUFFERED": "1",
     }

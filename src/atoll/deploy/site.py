@@ -14,19 +14,25 @@ from typing import Any
 import numpy as np
 import torch
 
+from atoll.archive import write_tree
 from atoll.cohort import Cohort
 from atoll.data.parties import load_party
 from atoll.deploy.durable import Durable
 from atoll.deploy.matching import Matcher
-from atoll.deploy.messages import Answer, BadMessage, Request, decode_request
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_tree
 from atoll.experiment.config import resolve
+from atoll.federation.codec import (
+    Answer,
+    BadMessage,
+    Request,
+    decode_request,
+    step_answer,
+    step_call,
+)
 from atoll.federation.host import Host
-from atoll.federation.protocol import Call
 from atoll.graph import Graph
 from atoll.rng import stream
-from atoll.tree import Leaf, Tree, copy, kind, prefixed, subtree
+from atoll.tree import Leaf, Tree, copy, kind
 
 log = logging.getLogger("atoll")
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -73,7 +79,7 @@ class Site:
     def _answer(self, request: Request) -> Answer:
         if request.ask == "ping":
             return Answer(request.id, facts={"busy": self._working.locked()})
-        answers: dict[str, Callable[[Request], tuple[Tree, dict[str, Any]]]] = {
+        answers: dict[str, Callable[[Request], Answer]] = {
             "hello": self._hello,
             "begin": self._begin,
             "match": self._match,
@@ -85,46 +91,48 @@ class Site:
         if not self._working.acquire(blocking=False):
             raise Busy(request.ask)
         try:
-            tree, facts = answers[request.ask](request)
+            return answers[request.ask](request)
         finally:
             self._working.release()
-        return Answer(request.id, tree, facts)
 
-    def _hello(self, request: Request) -> tuple[Tree, dict[str, Any]]:
+    def _hello(self, request: Request) -> Answer:
         """What the coordinator must know to set a run up: sizes, and that we mean the same."""
         graph = self.graph()
         names = repr((graph.class_names, graph.feature_names)).encode()
-        return {}, {
+        facts = {
             "features": graph.features,
             "classes": graph.classes,
             "names": hashlib.sha256(names).hexdigest(),
             "nodes": graph.nodes,
             "train": int(graph.train.sum()),
         }
+        return Answer(request.id, facts=facts)
 
-    def _begin(self, request: Request) -> tuple[Tree, dict[str, Any]]:
+    def _begin(self, request: Request) -> Answer:
         durable = self._durable(request.run)
         durable.keep_facts("begin", dict(request.facts))
         self._run = _RunAtSite(self.graph(), dict(request.facts), durable)
-        return {}, {}
+        return Answer(request.id)
 
-    def _match(self, request: Request) -> tuple[Tree, dict[str, Any]]:
+    def _match(self, request: Request) -> Answer:
         """A turn of the private matching of anchors."""
         matcher = Matcher(self.graph().ids, self._durable(request.run).folder)
-        return matcher.turn(str(request.facts["turn"]), dict(request.tree), dict(request.facts))
+        turn = str(request.facts["turn"])
+        tree, facts = matcher.turn(turn, request.tree, request.facts)
+        return Answer(request.id, tree, facts)
 
-    def _step(self, request: Request) -> tuple[Tree, dict[str, Any]]:
+    def _step(self, request: Request) -> Answer:
         if self.slow:
             time.sleep(self.slow)
-        return self._of_run(request.run).step(request), {}
+        return self._of_run(request.run).step(request)
 
-    def _finish(self, request: Request) -> tuple[Tree, dict[str, Any]]:
+    def _finish(self, request: Request) -> Answer:
         """Leave the party its own model, which nobody else has."""
         run = self._of_run(request.run)
         model = {name: leaf for name, leaf in run.host.state.items() if kind(name) == "model"}
         if model:
             write_tree(run.durable.folder / "model.safetensors", model, {})
-        return {}, {}
+        return Answer(request.id)
 
     def graph(self) -> Graph:
         if self._graph is None:
@@ -172,31 +180,21 @@ class _RunAtSite:
         if found is not None:
             self.host.state, self.round, self.attempt = found
 
-    def step(self, request: Request) -> Tree:
+    def step(self, request: Request) -> Answer:
         """Perform a step once; a new attempt starts from the state before its round."""
-        facts = request.facts
-        call = Call(
-            str(facts["step"]),
-            int(facts["round"]),
-            int(facts["nth"]),
-            subtree(request.tree, "shared"),
-        )
+        call, row = step_call(request)
         if (request.attempt, call.round) < (self.attempt, self.round):
             raise Stale(f"attempt {request.attempt}, round {call.round}")
         if request.attempt != self.attempt:
             before = self.durable.rolled_back(call.round)
             self.host.state = copy(self._fresh) if before is None else before
         seen = _versions(self.host.state)
-        each = subtree(request.tree, "each")
-        [batch] = self.host.perform(call, self.host.cohort.clients, each)
+        [batch] = self.host.perform(call, self.host.cohort.clients, row)
         changed = _versions(self.host.state) != seen
         if changed or (request.attempt, call.round) != (self.attempt, self.round):
             self.durable.save(call.round, request.attempt, self.host.state)
         self.attempt, self.round = request.attempt, call.round
-        reply = prefixed("body", batch.body)
-        if batch.weight is not None:
-            reply["weight"] = batch.weight
-        return reply
+        return step_answer(request, batch)
 
 
 def _versions(state: Tree) -> dict[str, tuple[int, int]]:

@@ -22,7 +22,7 @@ def hand_in(
     runs: Path, kits: Path, experiment: Experiment, terms: Terms, network: Path | None
 ) -> Path:
     """Lay a run down where the server finds it."""
-    plan = new_plan(engine_of(kits / "server"), sites_of(kits), experiment, terms)
+    plan = new_plan(engine_of(kits / "server").name, sites_of(kits), experiment, terms)
     if experiment.method.needs_network and network is None:
         raise needs_network(experiment.method.registered_name)
     run_dir = runs / plan.run

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import write_json
+from atoll.files import write_json
 from atoll.studies.base import Findings
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import damaged, write_atomically, write_json
 from atoll.experiment.config import describe, resolve
 from atoll.experiment.kept_runs import kept
 from atoll.experiment.recipe import Recipe, Target, load_recipe, recipe_names
 from atoll.experiment.result import environment
+from atoll.files import damaged, write_json, write_text
 from atoll.report.plots import draw
 from atoll.report.reproduction import markdown, overview_page
 from atoll.studies.base import Findings, studies
@@ -238,7 +238,7 @@ def _present(out: Path, recipe: Recipe, cells: list[Cell]) -> None:
         draw(recipe, cells, out / f"{recipe.name}.svg")
     targets = {(target.row, target.column): target for target in recipe.targets}
     earlier = [c for c in cells if not _is_current(targets[c.row, c.column], c)]
-    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells, earlier).encode())
+    write_text(out / f"{recipe.name}.md", markdown(recipe, cells, earlier))
 
 
 def review_results(out: Path) -> dict[Recipe, list[Cell]]:
@@ -250,5 +250,5 @@ def review_results(out: Path) -> dict[Recipe, list[Cell]]:
         if kept[recipe]:
             _present(out, recipe, kept[recipe])
     if any(kept.values()):
-        write_atomically(out / "README.md", overview_page(kept).encode())
+        write_text(out / "README.md", overview_page(kept))
     return kept

@@ -15,22 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars
 
+from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
-from atoll.experiment.checkpoint import (
-    damaged,
-    joined,
-    read_parquet,
-    read_tree,
-    write_json,
-    write_table,
-    write_toml,
-    write_tree,
-)
+from atoll.experiment.checkpoint import joined
 from atoll.experiment.config import Experiment, describe
 from atoll.experiment.history import History
-from atoll.federation.ledger import Ledger
+from atoll.experiment.tables import read_parquet
 from atoll.federation.protocol import Replies
-from atoll.tree import Tree, kind
+from atoll.files import damaged, write_json, write_toml
+from atoll.tree import Kinds, Tree, kind
 
 _FACTS = (
     "clients",
@@ -174,32 +167,11 @@ def store_setup(run_dir: Path, experiment: Experiment, threads: int) -> None:
     write_toml(run_dir / "environment.toml", environment() | facts)
 
 
-def store_tables(run_dir: Path, history: History, ledger: Ledger | None) -> None:
-    write_table(run_dir / "history.parquet", history.table())
-    write_table(run_dir / "rounds.parquet", polars.DataFrame(history.rounds))
-    if ledger is not None:
-        write_table(run_dir / "ledger.parquet", ledger.table())
-
-
-def restore_tables(run_dir: Path, last: int, history: History, ledger: Ledger) -> None:
-    """What a run had recorded up to a round."""
-    scores, rounds, crossed = (
-        read_parquet(run_dir / f"{table}.parquet") for table in ("history", "rounds", "ledger")
-    )
-    history.restore(scores, rounds, last)
-    ledger.before = crossed.filter(polars.col("round") <= last)
-    if len(history.rounds) != last:
-        raise AtollError(
-            f"the run directory is damaged: '{run_dir / 'rounds.parquet'}' ends before its "
-            f"checkpoint; start the run anew."
-        )
-
-
 def store_result(
     run_dir: Path,
     experiment: Experiment,
     history: History,
-    state: Tree,
+    state: Kinds,
     clients: Tree,
     sizes: Sequence[Size],
     rejected: int,

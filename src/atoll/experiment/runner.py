@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 import time
@@ -16,10 +15,8 @@ import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError, Interrupted, NoReplies
-from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
+from atoll.errors import AtollError, Interrupted
 from atoll.experiment.config import Experiment, read_table, resolve
-from atoll.experiment.history import History
 from atoll.experiment.memory import keep_freed_memory, return_freed_memory
 from atoll.experiment.result import (
     Result,
@@ -27,22 +24,21 @@ from atoll.experiment.result import (
     is_complete,
     load_result,
     new_run_dir,
-    restore_tables,
-    store_result,
     store_setup,
-    store_tables,
 )
+from atoll.experiment.rounds import Rounds
+from atoll.experiment.tables import store_tables
 from atoll.experiment.whole_graph import WholeGraph
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
+from atoll.federation.protocol import Replies
 from atoll.graph import Graph
 from atoll.methods.base import Info
 from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
 from atoll.rng import server_stream, stream
-from atoll.tree import Tree
+from atoll.tree import Kinds
 
-log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
 _ONE_THREAD_BELOW_NODES = 10_000
 
@@ -91,7 +87,7 @@ def load_parties(experiment: Experiment) -> Parties:
     return Parties(graphs, anchors, client_network(whole, graphs) if method.needs_network else None)
 
 
-def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Tree]:
+def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds]:
     """A federation of all clients in this process, and the server's first state."""
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)
@@ -137,9 +133,7 @@ def resume(run_dir: Path, progress: Progress | None = None) -> Result:
     if is_complete(run_dir):
         return load_result(run_dir, experiment)
     loop = _Loop(experiment, load_parties(experiment), run_dir, progress)
-    checkpoint = load_checkpoint(run_dir)
-    if checkpoint is not None:
-        loop.restore(*checkpoint)
+    loop.restore()
     return loop.run()
 
 
@@ -155,74 +149,53 @@ class _Loop:
         return_freed_memory()
         keep_freed_memory()
         self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
-        self.fed, self.state = simulate(self.experiment, self.parties)
-        self.history = History(self.experiment.method.task.metric)
+        self.fed, state = simulate(self.experiment, self.parties)
+        self.rounds = Rounds(self.experiment, self.fed, self.run_dir, state)
         self.whole: WholeGraph | None = None
         if self.experiment.run.whole_graph:
             whole = load_whole(self.experiment)
             self.whole = WholeGraph(self.experiment.method, whole, self.fed.host.cohort)
-        self.done = 0
+            self.rounds.further = self._scored_on_whole_graph
 
-    def restore(self, round: int, server: Tree, clients: Tree) -> None:
-        self.state, self.fed.host.state, self.done = server, clients, round
-        restore_tables(self.run_dir, round, self.history, self.fed.ledger)
-        if self.whole is not None and self.history.scores:
-            self.whole.catch_up(self.history)
+    def restore(self) -> None:
+        """Go back to the run's last checkpoint, if it has one."""
+        clients = self.rounds.restore()
+        if clients is None:
+            return
+        self.fed.host.state = clients
+        if self.whole is not None and self.rounds.history.scores:
+            self.whole.catch_up(self.rounds.history)
 
     def run(self) -> Result:
         saved = time.monotonic()
         with _threads(self.threads), _orderly_interrupt() as interrupted:
-            while not self._is_over():
-                self._round(self.done + 1)
+            while not self.rounds.over:
+                self._round()
                 if interrupted():
                     self._save()
                     raise Interrupted(
-                        f"interrupted after round {self.done}; continue with: "
+                        f"interrupted after round {self.rounds.done}; continue with: "
                         f"atoll resume {self.run_dir}"
                     )
                 if time.monotonic() - saved > self.experiment.run.checkpoint_seconds:
                     self._save()
                     saved = time.monotonic()
-            concluded = self.experiment.method.conclude(self.fed, self.state)
-        store_tables(self.run_dir, self.history, self.fed.ledger if self.ledger else None)
-        return store_result(
-            self.run_dir,
-            self.experiment,
-            self.history,
-            self.state,
-            self.fed.host.state,
-            [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs],
-            len(self.fed.rejections),
-            concluded,
-        )
+            concluded = self.rounds.conclude()
+        store_tables(self.run_dir, self.rounds.history, self.fed.ledger if self.ledger else None)
+        sizes = [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs]
+        return self.rounds.store(self.fed.host.state, sizes, concluded)
 
-    def _is_over(self) -> bool:
-        method, rounds = self.experiment.method, self.experiment.run.rounds
-        return self.done >= rounds or method.finished(self.state)
-
-    def _round(self, r: int) -> None:
-        started = time.perf_counter()
-        entries = len(self.fed.ledger.entries)
-        self.fed.begin(r)
-        try:
-            self.state = self.experiment.method.round(self.fed, self.state, r)
-        except NoReplies as problem:
-            log.warning("round %d changes nothing: %s", r, problem)
-        self.done = r
-        replies, over = None, self._is_over()
-        if over or self.experiment.run.is_scored(r):
-            replies = self.experiment.method.measure(self.fed, self.state)
-        seconds = time.perf_counter() - started
-        up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
-        if self.whole is not None and replies is not None:
-            replies = self.whole.added_to(replies, self.fed.host.state, over)
-        val = self.history.add(r, replies, seconds, up, down)
+    def _round(self) -> None:
+        val = self.rounds.complete()
         if self.progress is not None:
-            self.progress(r, val)
+            self.progress(self.rounds.done, val)
 
     def _save(self) -> None:
-        store_tables(self.run_dir, self.history, self.fed.ledger)
-        save_checkpoint(self.run_dir, self.done, self.state, self.fed.host.state)
+        self.rounds.save(self.fed.host.state)
+
+    def _scored_on_whole_graph(self, replies: Replies, last: bool) -> Replies:
+        assert self.whole is not None
+        return self.whole.added_to(replies, self.fed.host.state, last)
 
 
 def _suitable_threads(parties: list[Graph]) -> int:

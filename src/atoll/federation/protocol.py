@@ -27,7 +27,7 @@ from atoll.federation.validation import (
 )
 from atoll.leaves import Ragged
 from atoll.rng import CohortRng, server_stream
-from atoll.tree import Kinds, Leaf, Tree, copy, flat, nested, stack, take
+from atoll.tree import Kinds, Tree, copy, flat, nested, stack, take
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ def client_step(step: Step) -> Step:
 
 
 class Reply:
-    """What leaves K clients: kinds of leaves with a leading K axis, and a weight per client ``[K]``.
+    """What leaves K clients: kinds of leaves with a leading K axis, and each one's weight ``[K]``.
 
     ``Reply(model=w, weight=n)``; without a weight everybody counts the same.
     """
@@ -205,7 +205,7 @@ class Federation(ABC):
         one = flat(expect)
         used: list[Batch] = []
         for batch in self._usable(step, one, shared, each, to):
-            bad = bad_values(batch.body, len(batch.clients))
+            bad = bad_values(batch.body)
             batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
             if batch.clients:
                 body = copy(received(batch.body, one))
@@ -236,7 +236,7 @@ class Federation(ABC):
             part = _weighted_sum(batch)
             # NaN and infinity survive any sum: only where one is left are culprits sought.
             if not all(bool(value.sum().isfinite()) for value in part.values()):
-                bad = bad_values(batch.body, len(batch.clients))
+                bad = bad_values(batch.body)
                 batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
                 part = _weighted_sum(batch)
             if batch.clients:

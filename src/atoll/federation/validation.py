@@ -82,8 +82,8 @@ def bad_weights(weight: Tensor) -> list[int]:
     return torch.nonzero(~(weight.isfinite() & (weight >= 0))).flatten().tolist()
 
 
-def bad_values(body: Mapping[str, Leaf], m: int) -> list[int]:
-    """Which of m clients sent a NaN or an infinity.
+def bad_values(body: Mapping[str, Leaf]) -> list[int]:
+    """The positions of the clients that sent a NaN or an infinity.
 
     A row's sum is finite unless an entry is not (or it overflows), so one cheap pass clears
     the usual case and only suspects are looked at entry by entry.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -190,14 +190,15 @@ class Method:
             raise ValueError(f"{type(self).__name__} has no client step '{call.step}'")
         alike = {n: _for_everybody(n, leaf, cohort.k) for n, leaf in call.shared.items()}
         sent = nested(alike | row)
-        surplus = sorted(set(sent) - _parameters(step.__func__))
+        named = _parameters(step.__func__)
+        surplus = sorted(set(sent) - set(named))
         if surplus:
             raise TypeError(
                 f"step '{call.step}' of {type(self).__name__} is sent {surplus} but has no "
                 f"parameter of that name"
             )
         client = Client(self, cohort, rng, nested(state))
-        reply = step(client, **sent)
+        reply = step(client, **{kind: sent[kind] for kind in named if kind in sent or named[kind]})
         return flat(client.state), Batch(cohort.clients, flat(reply.kinds), reply.weight)
 
 
@@ -209,8 +210,10 @@ def _for_everybody(name: str, leaf: Any, k: int) -> Tensor:
 
 
 @lru_cache(maxsize=1024)
-def _parameters(step: Callable[..., Reply]) -> frozenset[str]:
-    return frozenset(signature(step).parameters)
+def _parameters(step: Callable[..., Reply]) -> dict[str, bool]:
+    """The kinds that a step names, and whether it must have them: one without leaves is empty."""
+    kinds = list(signature(step).parameters.values())[2:]  # after self and client
+    return {p.name: p.default is Parameter.empty for p in kinds}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,7 +114,7 @@ class Client:
                 parts[i][name] = value
             return parts
 
-        kept = self.state.get(optimizer, {}) if self.method.keep_optimizer else {}
+        kept = self.state[optimizer] if self.method.keep_optimizer else {}
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
             lambda joined: objective(*parted(joined)),

@@ -41,7 +41,7 @@ class FedProx(GlobalModel):
         return {"model": self.averaged(fed, total, chosen), "prox": prox}
 
     @client_step
-    def train(self, client: Client, model: Params, prox: Params) -> Reply:  # type: ignore[override]
+    def train(self, client: Client, model: Params, prox: Params) -> Reply:
         before = {"metric": {"loss": client.loss(model).double()}} if self.adaptive else {}
         mu = prox["mu"].to(client.dtype)
         w = client.fit(model, penalty=lambda w: mu / 2 * sq_dist(w, model))

@@ -33,7 +33,7 @@ def clusters_of(graph: Graph, clusters: int, seed: int) -> tuple[np.ndarray, lis
 
     They follow from the edges alone and are computed once.
     """
-    from atoll.partition.base import nodes_of
+    from atoll.graph import nodes_of
     from atoll.partition.metis import metis_owner
 
     if clusters > graph.nodes:

@@ -6,6 +6,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, partitions
 
 
@@ -18,11 +19,7 @@ class Natural(Partition):
     the data, so that parties written to folders and read back keep their numbers.
     """
 
-    clients: int = 0
-
-    def __post_init__(self) -> None:
-        if self.clients < 0:
-            raise AtollError(f"partition.clients is {self.clients}; 0 means every owner.")
+    clients: int = option(0, at_least=0, why="0 means every owner")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if not graph.holdings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atoll.experiment.checkpoint import write_atomically
+from atoll.files import write_bytes
 
 if TYPE_CHECKING:
     from atoll.experiment.recipe import Plot, Recipe, Target
@@ -51,7 +51,7 @@ def draw(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
     picture = io.BytesIO()
     figure.savefig(picture, format="svg", metadata={"Date": None})
     plt.close(figure)
-    write_atomically(path, picture.getvalue())
+    write_bytes(path, picture.getvalue())
 
 
 def _panels(plot: Plot, pairs: Sequence[Pair]) -> dict[str, list[Pair]]:

@@ -29,21 +29,21 @@ class FedPubAsPublished(FedPub):
         return server | {"published_mask": self.first_mask(server["model"])}
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
-        sent = {"model": server["model"], "published_mask": server.get("published_mask", {})}
+        sent = {"model": server["model"], "published_mask": server["published_mask"]}
         one_mask = {name: m[0] for name, m in sent["published_mask"].items()}
         expect = self.one_reply(server, {}) | {"published_mask": one_mask}
         replies = fed.ask("train", each=sent, expect=expect)
         S = self.similarity(replies["model"], server, replies, fed.seed)
         alpha = mixing_weights(S, self.tau, self.community)
-        mixture = {kind: mixed(alpha, replies.kinds.get(kind, {})) for kind in sent}
+        mixture = {kind: mixed(alpha, replies[kind]) for kind in sent}
         return updated(server, replies.rows, similarity={"between": S}, **mixture)
 
     @client_step
-    def train(self, client: Client, model: Params, published_mask: Params | None = None) -> Reply:
+    def train(self, client: Client, model: Params, published_mask: Params) -> Reply:
         w, mu = client.descend(
             lambda w, mu: self.objective(client, w, mu, model),
             {name: p.clone() for name, p in model.items()},
-            {name: m.clone() for name, m in (published_mask or {}).items()},
+            {name: m.clone() for name, m in published_mask.items()},
         )
         theta, _ = self.used(client, w, mu)
         return Reply(model=w, published_mask=mu, **self.about(client, theta))

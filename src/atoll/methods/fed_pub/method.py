@@ -97,7 +97,7 @@ class FedPub(Method):
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         """Algorithm 2."""
-        kept = server.get("kept", {})
+        kept = server["kept"]
         expect = self.one_reply(server, kept)
         replies = fed.ask("train", each={"model": masked(server["model"], kept)}, expect=expect)
         theta, kept = unmasked(replies["model"])
@@ -109,11 +109,11 @@ class FedPub(Method):
     @client_step
     def train(self, client: Client, model: dict[str, Any]) -> Reply:
         """Algorithm 1."""
-        given = filled(model, client.state.get("weight", {}))
+        given = filled(model, client.state["weight"])
         w, mu = client.descend(
             lambda w, mu: self.objective(client, w, mu, given),
             {name: p.clone() for name, p in given.items()},
-            client.state.get("mask", {}),
+            client.state["mask"],
         )
         theta, kept = self.used(client, w, mu)
         return Reply(model=masked(theta, kept), **self.about(client, theta))
@@ -189,7 +189,7 @@ class FedPub(Method):
     @client_step
     def weigh(self, client: Client) -> Reply:
         dropped_K = torch.zeros(client.k, dtype=torch.float64)
-        for m in client.state.get("mask", {}).values():
+        for m in client.state["mask"].values():
             dropped_K += (m.abs() < self.threshold).flatten(1).sum(1)
         size = sum(p[0].numel() for p in client.state["model"].values())
         return Reply(metric={"model_size": 1 - dropped_K / size})

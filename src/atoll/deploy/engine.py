@@ -1,0 +1,85 @@
+"""What an engine must offer so that a federation can be run on it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from atoll.deploy.operator import Operator
+from atoll.deploy.processes import Process
+from atoll.deploy.settings import RUNS, site_environment
+from atoll.errors import AtollError
+
+
+class Launch(NamedTuple):
+    """How a program is started."""
+
+    command: list[str]
+    env: dict[str, str]
+
+
+class Engine(ABC):
+    """An existing engine that carries the messages of a federation.
+
+    What each side needs lies in folders, the *kits*. Inside a job the engine's adapter is a
+    :class:`~atoll.deploy.fleet.Fleet`, from outside it is an
+    :class:`~atoll.deploy.operator.Operator`; here is what starts both sides.
+    """
+
+    # As it is named by users, and the package whose presence shows that it is installed.
+    name: ClassVar[str]
+    package: ClassVar[str]
+    # The server's name for sites on its own machine. A server of this name listens there alone.
+    own_machine: ClassVar[str]
+
+    @abstractmethod
+    def make_kits(self, out: Path, server: str, port: int, sites: Sequence[str]) -> None:
+        """Folders ``server``, ``operator``, ``site-NAME`` per site, and the authority's secrets.
+
+        ``server`` is the name that sites dial and that its certificate bears. Called again with
+        more sites it makes kits for the new ones under the same authority and leaves the others
+        alone.
+        """
+
+    @abstractmethod
+    def server(self, kit: Path, host: str | None = None) -> Launch:
+        """The engine's server. ``host`` is the address to listen on, where it can be chosen."""
+
+    @abstractmethod
+    def client(self, kit: Path, site: str) -> Launch:
+        """The engine's process at a site."""
+
+    @abstractmethod
+    def port(self, kit: Path) -> int:
+        """Where the server of this kit listens."""
+
+    @abstractmethod
+    def operator(self, kit: Path) -> Operator:
+        """An operator of a server that answers, and that knows all sites with a kit from now on."""
+
+    def require(self) -> None:
+        """Refuse to go on if the engine is not installed."""
+        if find_spec(self.package) is None:
+            raise AtollError(
+                f"{self.name} is not installed; get it with: pip install 'atoll[{self.name}]'"
+            )
+
+    def start_server(self, kit: Path, runs: Path, log: Path, host: str | None = None) -> Process:
+        command, env = self.server(kit, host)
+        return Process("the server", command, env | {RUNS: str(runs.resolve())}, log)
+
+    def start_site(
+        self,
+        kit: Path,
+        site: str,
+        data: Path,
+        state: Path,
+        log: Path,
+        more: Mapping[str, str] | None = None,
+    ) -> Process:
+        command, env = self.client(kit, site)
+        env = env | site_environment(data, state) | dict(more or {})
+        return Process(f"site {site}", command, env, log)

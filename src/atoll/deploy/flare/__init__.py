@@ -1,0 +1,1 @@
+"""NVIDIA FLARE as an engine. Its library is imported where it is used, and nowhere else."""

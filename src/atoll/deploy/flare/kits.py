@@ -1,0 +1,138 @@
+"""What each side of an NVIDIA FLARE federation needs: certificates and settings, a folder each."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from atoll.errors import AtollError
+from atoll.files import PRIVATE, folder_whole, make_folder, write_json
+
+OPERATOR = "operator@atoll.org"
+_ORG, _PROJECT = "atoll", "atoll"
+_SECONDS_WITHOUT_HEARTBEAT = 40
+# The only classes of ours that FLARE may make.
+CONTROLLER, EXECUTOR = (
+    f"atoll.deploy.flare.job.{name}" for name in ("AtollController", "AtollExecutor")
+)
+# An operator may start, stop and watch runs. Nobody may look into a site's files or send code.
+_MAY = {
+    "format_version": "1.0",
+    "permissions": {
+        "project_admin": {
+            "submit_job": "any",
+            "clone_job": "none",
+            "manage_job": "any",
+            "download_job": "none",
+            "view": "any",
+            "operate": "none",
+            "shell_commands": "none",
+            "byoc": "none",
+            "server-predeployed-flwr": "none",
+        }
+    },
+}
+
+
+def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
+    """See :meth:`atoll.deploy.engine.Engine.make_kits`; FLARE's own tool makes them."""
+    workspace = out / "authority"
+    make_folder(out)
+    workspace.mkdir(mode=0o700, exist_ok=True)
+    made = _provision(workspace, server, port, sites)
+    for kit, folder in (
+        (server, "server"),
+        (OPERATOR, "operator"),
+        *((site, f"site-{site}") for site in sites),
+    ):
+        target = out / folder
+        if target.exists():
+            continue
+        with folder_whole(target) as part:
+            shutil.copytree(made / kit, part, dirs_exist_ok=True)
+            _own_rules(part, folder)
+            for path in [part, *part.rglob("*")]:
+                path.chmod(0o700 if path.is_dir() or path.suffix == ".sh" else PRIVATE)
+
+
+def _provision(workspace: Path, server: str, port: int, sites: Sequence[str]) -> Path:
+    from nvflare.lighter.prov_utils import prepare_builders
+    from nvflare.lighter.provision import prepare_project
+    from nvflare.lighter.provisioner import Provisioner
+
+    builders = "nvflare.lighter.impl"
+    project: dict[str, Any] = {
+        "api_version": 3,
+        "name": _PROJECT,
+        "description": "Atoll",
+        "gen_scripts": True,
+        "participants": [
+            {
+                "name": server,
+                "type": "server",
+                "org": _ORG,
+                "fed_learn_port": port,
+                "admin_port": port,
+            },
+            *({"name": site, "type": "client", "org": _ORG} for site in sites),
+            {"name": OPERATOR, "type": "admin", "org": _ORG, "role": "project_admin"},
+        ],
+        "builders": [
+            {
+                "path": f"{builders}.workspace.WorkspaceBuilder",
+                "args": {"template_file": ["master_template.yml"]},
+            },
+            {
+                "path": f"{builders}.static_file.StaticFileBuilder",
+                "args": {"config_folder": "config", "scheme": "grpc"},
+            },
+            {"path": f"{builders}.cert.CertBuilder"},
+        ],
+    }
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        context = Provisioner(str(workspace), prepare_builders(project)).provision(
+            prepare_project(project)
+        )
+    made = Path(context.get_result_location())
+    if not (made / server).is_dir():
+        raise AtollError(f"the kits could not be made: {said.getvalue().strip()[-300:]}")
+    return made
+
+
+def _own_rules(kit: Path, folder: str) -> None:
+    """Narrow what FLARE's defaults allow: our two classes, no code, no logs sent, no shell."""
+    local = kit / "local"
+    if folder == "operator":
+        return
+    rules = json.loads((local / "resources.json.default").read_text())
+    rules["class_allow_list"] = [CONTROLLER, EXECUTOR]
+    rules["allow_log_streaming"] = False
+    # A site's error log may quote its data: it stays there.
+    rules["components"] = [c for c in rules["components"] if "logging" not in c["path"]]
+    for server in rules.get("servers", []):
+        # A dead site must not be reckoned with for ten minutes.
+        server["heart_beat_timeout"] = _SECONDS_WITHOUT_HEARTBEAT
+    for component in rules["components"]:
+        if component["id"] == "job_scheduler":
+            component["args"] |= {"max_jobs": 4, "min_schedule_interval": 1.0}
+            component["args"] |= {"max_schedule_interval": 5.0, "max_schedule_count": 1000}
+    write_json(local / "resources.json", rules)
+    write_json(local / "authorization.json", _MAY)
+
+
+def keep_storage_in(kit: Path) -> None:
+    """FLARE's default is one folder under /tmp for every server of a machine; ours is the kit."""
+    file = kit / "local" / "resources.json"
+    rules = json.loads(file.read_text())
+    storage = rules["snapshot_persistor"]["args"]["storage"]["args"]
+    storage["root_dir"] = str(kit.resolve() / "snapshots")
+    for component in rules["components"]:
+        if component["id"] == "job_manager":
+            component["args"]["uri_root"] = str(kit.resolve() / "jobs")
+    write_json(file, rules, PRIVATE)

@@ -1,0 +1,61 @@
+"""Flower from outside a run: its kits, its SuperLink, its SuperNodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from atoll.deploy.engine import Engine, Launch
+from atoll.deploy.flower.kits import kit_facts, make_kits
+from atoll.deploy.flower.operator import FlowerOperator
+from atoll.deploy.flower.programs import flower_environment
+from atoll.deploy.operator import Operator
+from atoll.deploy.processes import free_port, python, tool
+
+_THIS_MACHINE, _ALL_ADDRESSES = "127.0.0.1", "0.0.0.0"
+
+
+class Flower(Engine):
+    """A SuperLink, one SuperNode per site, and one process more for every message."""
+
+    name, package = "flower", "flwr"
+    own_machine = _THIS_MACHINE
+
+    def make_kits(self, out: Path, server: str, port: int, sites: Sequence[str]) -> None:
+        make_kits(out, server, port, sites)
+
+    def server(self, kit: Path, host: str | None = None) -> Launch:
+        facts = kit_facts(kit)
+        alone = facts["server"] in ("localhost", _THIS_MACHINE)
+        command = [
+            tool("flower-superlink"),
+            *("--ssl-ca-certfile", str(kit / "ca.pem")),
+            *("--ssl-certfile", str(kit / "server.pem")),
+            *("--ssl-keyfile", str(kit / "server.key")),
+            "--enable-supernode-auth",
+            "--disable-runtime-dependency-installation",
+            *("--database", str((kit / "superlink.db").resolve())),
+            *("--host", host or (_THIS_MACHINE if alone else _ALL_ADDRESSES)),
+            *("--port", str(facts["port"])),
+        ]
+        return Launch(command, flower_environment(kit))
+
+    def client(self, kit: Path, site: str) -> Launch:
+        facts = kit_facts(kit)
+        command = [
+            *python("-m", "atoll.deploy.flower.supernode"),
+            tool("flower-supernode"),
+            *("--root-certificates", str(kit / "ca.pem")),
+            *("--superlink", f"{facts['server']}:{facts['port']}"),
+            *("--auth-supernode-private-key", str(kit / "site.key")),
+            *("--host", _THIS_MACHINE, "--port", str(free_port())),
+        ]
+        return Launch(command, flower_environment(kit))
+
+    def port(self, kit: Path) -> int:
+        return int(kit_facts(kit)["port"])
+
+    def operator(self, kit: Path) -> Operator:
+        operator = FlowerOperator(kit)
+        operator.register()
+        return operator

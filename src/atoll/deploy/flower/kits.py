@@ -1,0 +1,52 @@
+"""What each side of a Flower federation needs: certificates, keys and addresses, a folder each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from atoll.errors import AtollError
+from atoll.files import folder_whole, write_json
+
+PUBLIC_KEYS = "sites"
+
+
+def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
+    """See :meth:`atoll.deploy.engine.Engine.make_kits`. A site's kit holds its secret key."""
+    from atoll.deploy.flower.certificates import (
+        make_authority,
+        make_server_certificate,
+        make_site_key,
+    )
+
+    authority = out / "authority"
+    if not (authority / "ca.pem").is_file():
+        make_authority(authority)
+    for folder in ("server", "operator", *(f"site-{site}" for site in sites)):
+        kit = out / folder
+        if kit.exists():
+            continue
+        with folder_whole(kit) as part:
+            shutil.copy(authority / "ca.pem", part / "ca.pem")
+            write_json(part / "kit.json", {"server": server, "port": port, "engine": "flower"})
+    if not (out / "server" / "server.pem").is_file():
+        make_server_certificate(authority, out / "server", server)
+    for site in sites:
+        secret, public = out / f"site-{site}" / "site.key", public_key(out / "operator", site)
+        if not (secret.is_file() and public.is_file()):
+            make_site_key(secret, public)
+
+
+def public_key(operator: Path, site: str) -> Path:
+    return operator / PUBLIC_KEYS / f"{site}.pub"
+
+
+def kit_facts(kit: Path) -> dict[str, Any]:
+    try:
+        facts: dict[str, Any] = json.loads((kit / "kit.json").read_text())
+        return facts
+    except (OSError, ValueError):
+        raise AtollError(f"'{kit}' is no kit of Flower; make one with: atoll keys") from None

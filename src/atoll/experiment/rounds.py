@@ -1,0 +1,100 @@
+"""The rounds of a run, wherever its clients are: all in this process, or each at a site."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from atoll.errors import NoReplies
+from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
+from atoll.experiment.config import Experiment
+from atoll.experiment.history import History
+from atoll.experiment.result import Result, Size, store_result
+from atoll.experiment.tables import restore_tables, store_tables
+from atoll.federation.protocol import Federation, Replies
+from atoll.tree import Kinds, Tree
+
+log = logging.getLogger("atoll")
+# A round's scores, and whether it is the last round -> the scores with further ones.
+Further = Callable[[Replies, bool], Replies]
+
+
+@dataclass
+class Rounds:
+    """The server's side of a run: its state, how many rounds are done, and what they gave."""
+
+    experiment: Experiment
+    fed: Federation
+    run_dir: Path
+    state: Kinds = field(default_factory=dict)
+    further: Further = lambda replies, last: replies
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self.method = self.experiment.method
+        self.history = History(self.method.task.metric)
+
+    @property
+    def over(self) -> bool:
+        return self._ends(self.done, self.state)
+
+    def complete(self) -> float:
+        """The next round, scored if it is its turn; returns the mean validation score over clients.
+
+        A round without a usable reply changes nothing but counts. One that an error ends is not
+        recorded: state and number of rounds are those before it.
+        """
+        r, state = self.done + 1, self.state
+        started, entries = time.perf_counter(), len(self.fed.ledger.entries)
+        self.fed.begin(r)
+        try:
+            state = self.method.round(self.fed, state, r)
+        except NoReplies as problem:
+            log.warning("round %d changes nothing: %s", r, problem)
+        last = self._ends(r, state)
+        scored = last or self.experiment.run.is_scored(r)
+        replies = self.method.measure(self.fed, state) if scored else None
+        seconds = time.perf_counter() - started
+        up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
+        self.state, self.done = state, r
+        if replies is not None:
+            replies = self.further(replies, last)
+        return self.history.add(r, replies, seconds, up, down)
+
+    def save(self, clients: Tree) -> None:
+        """All that the next round depends on; ``clients`` are the clients' states that are here."""
+        store_tables(self.run_dir, self.history, self.fed.ledger)
+        save_checkpoint(self.run_dir, self.done, self.state, clients)
+
+    def restore(self) -> Tree | None:
+        """Go back to what was saved last; returns the clients' states, or None if nothing was."""
+        checkpoint = load_checkpoint(self.run_dir)
+        if checkpoint is None:
+            return None
+        self.done, self.state, clients = checkpoint
+        restore_tables(self.run_dir, self.done, self.history, self.fed.ledger)
+        return clients
+
+    def conclude(self) -> Replies | None:
+        """What follows the last round: the figures that the method ends with."""
+        return self.method.conclude(self.fed, self.state)
+
+    def store(self, clients: Tree, sizes: Sequence[Size], concluded: Replies | None) -> Result:
+        """The result, in the run directory and as an object."""
+        rejected = len(self.fed.rejections)
+        return store_result(
+            self.run_dir,
+            self.experiment,
+            self.history,
+            self.state,
+            clients,
+            sizes,
+            rejected,
+            concluded,
+        )
+
+    def _ends(self, done: int, state: Kinds) -> bool:
+        return done >= self.experiment.run.rounds or self.method.finished(state)
