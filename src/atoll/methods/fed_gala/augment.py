@@ -12,7 +12,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.graph import Graph, undirected_edges
-from atoll.tree import Ragged
+from atoll.leaves import Ragged
 
 # Scores held at once; all of them would be quadratic in the nodes.
 _BLOCK_BYTES = 2**26
@@ -30,7 +30,7 @@ def best_links(
     ``query [a, d]`` stands for the rows ``[a]`` of a graph with nodes embedded as ``z [n, d]``. A
     row's own node and those it is ``linked`` to are left out, unless ``linked`` is None: then all
     nodes are candidates. Returns pairs (row, node) ``[<= a count, 2]``, a row's best one first.
-    Memory is ``O(a + n)``: scores are made a block of rows at a time.
+    Memory is ``O(a + n)``: scores are computed for one block of rows at a time.
     """
     count = min(count, len(z))
     height = max(1, _BLOCK_BYTES // max(1, z.element_size() * len(z)))
@@ -47,7 +47,7 @@ def best_links(
 
 
 def anchor_links(query: Ragged, z: Tensor, cohort: Cohort, count: int, only_new: bool) -> Ragged:
-    """Each client's anchors, asked for by ``query``, with the best nodes of its own ``z [N, d]``.
+    """The best nodes of its own ``z [N, d]`` for each client's anchors, which ``query`` stands for.
 
     ``only_new`` leaves out the anchors themselves and what they are linked to. Returns pairs
     ``[m, 2]`` in each client's own rows.
@@ -55,16 +55,16 @@ def anchor_links(query: Ragged, z: Tensor, cohort: Cohort, count: int, only_new:
     nodes_K = torch.split(z, list(cohort.sizes))
     blocks = zip(query.blocks(), cohort.graphs, nodes_K, strict=True)
     found = [
-        best_links(asked, graph.anchors, nodes, count, graph.adjacency if only_new else None)
-        for asked, graph, nodes in blocks
+        best_links(anchors, graph.anchors, nodes, count, graph.adjacency if only_new else None)
+        for anchors, graph, nodes in blocks
     ]
     return Ragged(torch.cat(found), tuple(len(links) for links in found))
 
 
 def _forbid(scores: Tensor, rows: np.ndarray, linked: sparse.csr_array) -> None:
-    near = linked[rows]
-    at = np.repeat(np.arange(len(rows)), np.diff(near.indptr))
-    scores[torch.from_numpy(at), torch.from_numpy(near.indices.astype(np.int64))] = -torch.inf
+    neighbours = linked[rows]
+    at = np.repeat(np.arange(len(rows)), np.diff(neighbours.indptr))
+    scores[torch.from_numpy(at), torch.from_numpy(neighbours.indices.astype(np.int64))] = -torch.inf
     scores[torch.arange(len(rows)), torch.from_numpy(rows)] = -torch.inf
 
 
@@ -95,7 +95,7 @@ _augmented: WeakKeyDictionary[Cohort, tuple[Ragged, Cohort]] = WeakKeyDictionary
 
 
 def augmented(cohort: Cohort, links: Ragged) -> Cohort:
-    """The cohort whose graphs have further links, a block of pairs a client in its own rows.
+    """The cohort whose graphs have further links, one block of pairs per client, in its own rows.
 
     The links are the truth and live in the clients' state. The cohort made of them is remembered
     for as long as the original lives, and made anew when the links are others.

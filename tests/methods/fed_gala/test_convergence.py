@@ -2,7 +2,7 @@
 
 import torch
 
-from atoll.ops.convergence import chosen, entered, not_begun, training
+from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
 
 
 def test_a_phase_begins_with_everybody_and_no_loss():
@@ -32,9 +32,9 @@ def test_a_client_that_missed_the_change_of_phase_starts_afresh_alone():
 def test_who_has_stopped_keeps_its_own_model():
     received = {"w": torch.full((2, 1, 2), 7.0), "b": torch.full((2, 3), 7.0)}
     own = {"w": torch.zeros(2, 1, 2), "b": torch.zeros(2, 3)}
-    mixed = chosen(torch.tensor([True, False]), received, own)
+    mixed = received_by(torch.tensor([True, False]), received, own)
     assert mixed["w"].tolist() == [[[7.0, 7.0]], [[0.0, 0.0]]]
     assert mixed["b"].tolist() == [[7.0] * 3, [0.0] * 3]
-    all_new = chosen(torch.tensor([True, True]), received, own)
+    all_new = received_by(torch.tensor([True, True]), received, own)
     all_new["w"].zero_()
     assert received["w"].sum() == 28.0

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from atoll.errors import AtollError
-from atoll.ops.skip_gram import random_walks, skip_gram
+from atoll.methods.ppfl.skip_gram import random_walks, skip_gram
 
 OPTIONS = {"window": 2, "negative": 5, "lr": 0.05, "epochs": 1}
 

@@ -9,10 +9,10 @@ from support import make, small_parties, train, values
 from atoll.errors import AtollError
 from atoll.federation.host import Host
 from atoll.federation.validation import without
-from atoll.methods.ppfl_deepwalk import PpflDeepWalk
-from atoll.ops.procrustes import align
+from atoll.methods.ppfl import PpflDeepWalk
+from atoll.methods.ppfl.procrustes import align
 from atoll.partition.anchors import matched
-from atoll.tree import kind
+from atoll.tree import kind, nested
 from small_federations import community_parties
 
 NAME = "ppfl-deepwalk"
@@ -134,8 +134,8 @@ def test_a_client_that_does_not_answer_keeps_its_averages():
 
     first.fed.deliver = without_client_2
     first.fed.begin(2)
-    after = method.round(first.fed, first.server, 2)
-    old, new = (s["public/vectors"].blocks() for s in (first.server, after))
+    after = method.round(first.fed, nested(first.server), 2)
+    old, new = (s["public"]["vectors"].blocks() for s in (nested(first.server), after))
     assert torch.equal(old[2], new[2])
     assert not torch.equal(old[0], new[0])
 
@@ -156,10 +156,10 @@ def test_a_reply_with_too_few_vectors_is_left_out():
 
     first.fed.deliver = with_a_short_reply
     first.fed.begin(2)
-    after = method.round(first.fed, first.server, 2)
+    after = method.round(first.fed, nested(first.server), 2)
     assert [(r.round, r.client) for r in first.fed.rejections] == [(2, 5)]
     assert torch.equal(
-        after["public/vectors"].blocks()[5], first.server["public/vectors"].blocks()[5]
+        after["public"]["vectors"].blocks()[5], first.server["public/vectors"].blocks()[5]
     )
 
 
@@ -175,11 +175,11 @@ def test_few_shared_nodes_and_none_are_warned_of(caplog):
     assert outcome.server["alignment/precision"].tolist() == [[0.0] * 3] * 3
 
 
-def test_the_judgement_at_the_end_is_two_scores_a_client():
+def test_the_judgement_at_the_end_is_two_scores_per_client():
     parties = small_parties(NAME, (40, 50, 45))
     method = make(NAME)
     outcome = train(method, parties, rounds=10)
-    concluded = method.conclude(outcome.fed, outcome.server).body
+    concluded = method.conclude(outcome.fed, nested(outcome.server)).body
     assert set(concluded) == {
         *("metric/mlp", "metric/svc"),
         *(f"metric/precision_{k}" for k in (1, 5, 10)),
@@ -220,7 +220,7 @@ def test_a_new_tree_each_round_has_no_contexts_to_keep():
 
 def test_only_the_classifiers_asked_for_judge():
     outcome = train(make(NAME), small_parties(NAME), rounds=1)
-    judged = make(NAME, classifiers=("svc",)).conclude(outcome.fed, outcome.server).body
+    judged = make(NAME, classifiers=("svc",)).conclude(outcome.fed, nested(outcome.server)).body
     assert "metric/svc" in judged
     assert "metric/mlp" not in judged
     with pytest.raises(AtollError, match=r"method\.classifiers is empty"):

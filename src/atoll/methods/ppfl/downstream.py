@@ -20,7 +20,7 @@ def cross_validated(
 ) -> float:
     """The micro-averaged F1 score of a scikit-learn classifier over all folds ``h [n, d], y [n]``.
 
-    With one label a node that is the share of nodes that are classified right while their fold is
+    With one label per node that is the share of nodes that are classified right while their fold is
     left out. Folds are stratified and drawn from the seed; classifiers have scikit-learn's
     defaults. NaN where no two nodes have the same label: then nothing can be learnt.
     """
@@ -61,7 +61,7 @@ def discriminant(h: Tensor, y: Tensor, train: Tensor, classes: int) -> Tensor:
     """Class scores of all nodes by linear discriminant analysis of some ``[n, d] -> [n, classes]``.
 
     ``log p(h | c) + log p(c)`` for Gaussian classes with a common covariance, a little ridge on it
-    and one more node of each class than there is. In closed form, so it costs next to nothing a
+    and one more node of each class than there is. In closed form, so it costs next to nothing per
     round and is the same everywhere.
     """
     h = h.double()
@@ -71,8 +71,8 @@ def discriminant(h: Tensor, y: Tensor, train: Tensor, classes: int) -> Tensor:
     mean = (member.T @ known + overall) / (count[:, None] + 1)
     rest = known - mean[y[train]]
     covariance = rest.T @ rest / max(len(known), 1)
-    spread = float(covariance.diagonal().mean()) or 1.0
-    covariance = covariance + _RIDGE * spread * torch.eye(h.shape[1], dtype=h.dtype)
+    scale = float(covariance.diagonal().mean()) or 1.0
+    covariance = covariance + _RIDGE * scale * torch.eye(h.shape[1], dtype=h.dtype)
     weights: Tensor = torch.linalg.solve(covariance, mean.T)
     prior = ((count + 1) / (count.sum() + classes)).log()
     return h @ weights - (mean.T * weights).sum(0) / 2 + prior

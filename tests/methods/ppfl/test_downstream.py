@@ -4,7 +4,7 @@ import torch
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
-from atoll.ops.downstream import cross_validated, discriminant
+from atoll.methods.ppfl.downstream import cross_validated, discriminant
 
 
 def clouds(n: int, gap: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

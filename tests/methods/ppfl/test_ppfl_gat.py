@@ -6,11 +6,14 @@ from torch.nn.functional import cosine_similarity
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
+from atoll.leaves import Ragged
 from atoll.methods.base import Info
-from atoll.methods.ppfl_gat import PpflGat
+from atoll.methods.client import Client
+from atoll.methods.ppfl import PpflGat
 from atoll.models.gat import GAT
 from atoll.partition.anchors import matched
-from atoll.tree import Ragged, spread, under
+from atoll.rng import CohortRng
+from atoll.tree import nested, spread, under
 from small_federations import community_parties
 
 NAME = "ppfl-gat"
@@ -32,7 +35,7 @@ def test_the_first_layers_output_of_public_nodes_is_what_travels():
     hidden = SMALL_GAT.intermediate(under(outcome.clients, "model"), cohort)
     up = outcome.fed.ledger.table().filter(direction="up", step="train")
     assert set(up["name"]) == {"public/vectors"}
-    # 8 public nodes, 2 heads of 3, 8 bytes a number.
+    # 8 public nodes, 2 heads of 3, 8 bytes per number.
     assert set(up["bytes"]) == {8 * 6 * 8}
     assert hidden.shape == (cohort.batch.shape[0], 6)
 
@@ -53,9 +56,7 @@ def test_the_embedding_loss_is_equation_8():
     method = gat(beta=0.75)
     outcome = train(method, parties, rounds=1)
     params_K = under(outcome.clients, "model")
-    found = method._embedding_loss(cohort, {"public/vectors": outcome.server["public/vectors"]})(
-        params_K
-    )
+    found = method.embedding_loss(cohort, nested(outcome.server)["public"])(params_K)
     hidden = torch.split(SMALL_GAT.intermediate(params_K, cohort), list(cohort.sizes))
     for k, sent in enumerate(outcome.server["public/vectors"].blocks()):
         # The shared nodes are the first 8 of each party.
@@ -68,7 +69,7 @@ def test_a_client_that_nothing_reached_pays_nothing():
     cohort = cohort_of(parties)
     params_K = under(train(gat(), parties, rounds=1).clients, "model")
     one = Ragged(torch.ones(8, 6, dtype=torch.float64), (0, 0, 8, 0, 0, 0))
-    loss_K = gat()._embedding_loss(cohort, {"public/vectors": one})(params_K)
+    loss_K = gat().embedding_loss(cohort, {"vectors": one})(params_K)
     assert (loss_K != 0).tolist() == [False, False, True, False, False, False]
 
 
@@ -94,12 +95,11 @@ def test_what_is_judged():
     parties = small_parties(NAME, (40, 40, 40))
     outcome = train(gat(), parties, rounds=2)
     cohort = cohort_of(parties)
-    inner, outer = (
-        gat(represents=what).embeddings(cohort, outcome.clients)
-        for what in ("intermediate", "output")
-    )
+    rng = CohortRng(0, cohort.clients, 2, "judge")
+    client = Client(gat(), cohort, rng, nested(outcome.clients))
+    inner, outer = (gat(represents=what).embeddings(client) for what in ("intermediate", "output"))
     assert (inner.shape[1], outer.shape[1]) == (6, 3)
-    concluded = gat(epochs=20).conclude(outcome.fed, outcome.server)
+    concluded = gat(epochs=20).conclude(outcome.fed, nested(outcome.server))
     assert set(concluded.body) >= {"metric/mlp", "metric/svc"}
 
 
@@ -110,11 +110,11 @@ def test_held_out_judgement_never_looks_at_training_labels(monkeypatch):
         seen.append(len(y))
         return 0.5
 
-    monkeypatch.setattr("atoll.methods.embedding_alignment.cross_validated", spy)
+    monkeypatch.setattr("atoll.methods.ppfl.embedding_alignment.cross_validated", spy)
     parties = small_parties(NAME)
     method = gat()
     outcome = train(method, parties, rounds=1)
-    method.conclude(outcome.fed, outcome.server)
+    method.conclude(outcome.fed, nested(outcome.server))
     held_out = [int((g.val | g.test).sum()) for g in parties]
     assert seen == held_out * 2
     assert held_out != [g.nodes for g in parties]

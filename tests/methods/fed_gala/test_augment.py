@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from atoll.cohort import Cohort
-from atoll.ops import augment
-from atoll.ops.augment import augmented, best_links, mean_over_owners, with_links
-from atoll.tree import Ragged
+from atoll.leaves import Ragged
+from atoll.methods.fed_gala import augment
+from atoll.methods.fed_gala.augment import augmented, best_links, mean_over_owners, with_links
 from small_federations import community_parties, path_graph
 
 
@@ -112,7 +112,7 @@ def test_what_is_remembered_goes_with_the_cohort():
 
 def test_memory_is_not_quadratic():
     """All scores of 10,000 anchors and 16,000 nodes would be 640 MB."""
-    script = Path(__file__).parents[2] / "benchmarks" / "augment_memory.py"
+    script = Path(__file__).parents[3] / "benchmarks" / "augment_memory.py"
     command = [sys.executable, str(script), "--here", "16000", "10000", "4", "1"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)

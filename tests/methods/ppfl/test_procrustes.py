@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import orthogonal_procrustes
 
-from atoll.ops.procrustes import align, knn_precision, pairs, rotation
+from atoll.methods.ppfl.procrustes import align, knn_precision, pairs, rotation
 
 
 def gaussian(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -106,7 +106,7 @@ def test_precision_counts_who_finds_itself():
 def test_precision_in_slices_is_the_same(monkeypatch):
     target, moved = gaussian(40, 3), gaussian(40, 3, seed=1)
     whole = knn_precision(moved, target, (5, 10))
-    monkeypatch.setattr("atoll.ops.procrustes._PAIRS_AT_ONCE", 120)
+    monkeypatch.setattr("atoll.methods.ppfl.procrustes._PAIRS_AT_ONCE", 120)
     assert 0 < whole[0] < whole[1] < 1
     assert knn_precision(moved, target, (5, 10)) == whole
 

@@ -25,7 +25,7 @@ def entered(before: Params, phase: Tensor) -> tuple[Tensor, Tensor]:
     return before["active"] | new, torch.where(new, torch.inf, before["loss"])
 
 
-def chosen(active: Tensor, received_K: Params, own_K: Params) -> Params:
+def received_by(active: Tensor, received_K: Params, own_K: Params) -> Params:
     """What was received where a client trains, its own model where it has converged."""
     if bool(active.all()):
         return {name: p.clone() for name, p in received_K.items()}
