@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from atoll.errors import AtollError
-from atoll.options import bounds_text
+from atoll.options import bounds_text, declared_bounds
 
 _STEP_OUTSIDE = {"at_least": -1, "above": 0, "at_most": 1, "below": 0}
 
@@ -15,8 +15,9 @@ _STEP_OUTSIDE = {"at_least": -1, "above": 0, "at_most": 1, "below": 0}
 def outside(cls: type[Any]) -> Iterator[tuple[str, Any, str]]:
     """For each declared bound of a component: the option, a value beyond it, the bounds as text."""
     for spec in fields(cls):
-        for bound, limit in spec.metadata.get("bounds", {}).items():
-            yield spec.name, limit + _STEP_OUTSIDE[bound], bounds_text(spec)
+        declared = declared_bounds(cls, spec.name)
+        for bound, limit in declared.get("bounds", {}).items():
+            yield spec.name, limit + _STEP_OUTSIDE[bound], bounds_text(declared)
 
 
 def refused_in_one_sentence(section: str, cls: type[Any], option: str, value: Any, text: str):
@@ -38,5 +39,5 @@ def numbers_without_bounds(cls: type[Any]) -> set[str]:
     return {
         spec.name
         for spec in fields(cls)
-        if hints[spec.name] in numeric and not spec.metadata.get("bounds")
+        if hints[spec.name] in numeric and not declared_bounds(cls, spec.name)
     }

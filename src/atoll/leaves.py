@@ -110,6 +110,13 @@ class Ragged(Compound):
     def blocks(self) -> tuple[Tensor, ...]:
         return torch.split(self.values, list(self.sizes))
 
+    def replaced(self, positions: Sequence[int], new: Ragged) -> Ragged:
+        """The same with some clients' blocks replaced by those of ``new``."""
+        blocks = list(self.blocks())
+        for position, block in zip(positions, new.blocks(), strict=True):
+            blocks[position] = block
+        return Ragged.of(blocks)
+
     def parts(self) -> tuple[Tensor, ...]:
         return self.values.detach().contiguous(), torch.tensor(self.sizes, dtype=torch.int64)
 

@@ -40,7 +40,7 @@ def option(
 def check_options(section: str, component: Any) -> None:
     """Refuse values out of bounds with one sentence; ``section`` is the config's, as in TOML."""
     for spec in fields(component):
-        declared = _declared(type(component), spec.name)
+        declared = declared_bounds(type(component), spec.name)
         value = getattr(component, spec.name)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, int | float) and not _within(one, declared):
@@ -50,7 +50,7 @@ def check_options(section: str, component: Any) -> None:
                 )
 
 
-def _declared(cls: type[Any], name: str) -> Mapping[str, Any]:
+def declared_bounds(cls: type[Any], name: str) -> Mapping[str, Any]:
     """The bounds of a field: those of the nearest class that gives any.
 
     A class that changes a default keeps the bounds.
@@ -89,7 +89,7 @@ def options_of(cls: type[Any]) -> Iterator[Option]:
         default = spec.default
         if default is MISSING and spec.default_factory is not MISSING:
             default = spec.default_factory()
-        declared = _declared(cls, spec.name)
+        declared = declared_bounds(cls, spec.name)
         yield Option(spec.name, _values(hints[spec.name], declared), _plain(default))
 
 

@@ -146,10 +146,7 @@ def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) 
     for name, leaf in tree.items():
         new = part[name]
         if isinstance(leaf, Ragged) and isinstance(new, Ragged):
-            blocks = list(leaf.blocks())
-            for position, block in zip(positions, new.blocks(), strict=True):
-                blocks[position] = block
-            result[name] = Ragged.of(blocks)
+            result[name] = leaf.replaced(positions, new)
         else:
             assert isinstance(leaf, Tensor), f"{name} can't be part of a state"
             assert isinstance(new, Tensor), f"{name} was a plain tensor before"

@@ -25,6 +25,7 @@ from atoll.federation.validation import (
     received,
     without,
 )
+from atoll.leaves import Ragged
 from atoll.rng import CohortRng, server_stream
 from atoll.tree import Kinds, Tree, copy, flat, nested, stack, take
 
@@ -125,11 +126,12 @@ class Total:
     count: int
 
 
-def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor]) -> Kinds:
+def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor | Ragged]) -> Kinds:
     """A server's state with some clients' rows of its tables ``[K, ...]`` replaced.
 
     Each new leaf ``[m, ...]`` has the rows ``rows [m]``; one of pairs of clients, ``[m, m]`` in
-    place of ``[K, K]``, replaces what is between them. Who has no new row keeps the old one.
+    place of ``[K, K]``, replaces what is between them; a ragged one has one block per row. Who has
+    no new row keeps the old one.
     """
     state = dict(server)
     for kind, table in tables.items():
@@ -139,7 +141,9 @@ def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor]) -> Kind
     return state
 
 
-def _replaced(old: Tensor, rows: Tensor, new: Tensor) -> Tensor:
+def _replaced(old: Any, rows: Tensor, new: Any) -> Tensor | Ragged:
+    if isinstance(old, Ragged):
+        return old.replaced(rows.tolist(), new)
     if len(rows) == len(old):
         return new
     if new.shape != (len(rows), *old.shape[1:]):

@@ -152,6 +152,10 @@ class Method:
         """The clients on the graphs that they train on and are scored on: by default their own."""
         return client
 
+    def local_training(self, client: Client, model: Params) -> Params:
+        """What a client makes of a model by training it on its own data."""
+        return self.view(client).fit(model)
+
     def loss(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
@@ -179,7 +183,7 @@ class Method:
 
     def first_state(self, cohort: Cohort, rng: CohortRng) -> Tree:
         """The clients' first state, flat, as hosts keep it."""
-        return flat(self.join(Client(self, cohort, rng, {})))
+        return flat(self.join(Client(self, cohort, rng, nested({}))))
 
     def perform(
         self, call: Call, row: Tree, cohort: Cohort, state: Tree, rng: CohortRng
@@ -230,7 +234,7 @@ class Alone(Method):
 
     @client_step
     def train(self, client: Client) -> Reply:
-        client.fit(client.state["model"])
+        self.local_training(client, client.state["model"])
         return Reply()
 
 

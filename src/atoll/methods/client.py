@@ -99,12 +99,14 @@ class Client:
         active: Tensor | None = None,
         epochs: int | None = None,
         optimizer: str = "optimizer",
+        keep: bool | None = None,
     ) -> Any:
         """Local training of one tree of parameters or several, in place.
 
         ``objective(*trees)`` is one loss per client ``[K]``; clients share nothing, so one backward
         pass over the sum serves all. Clients outside ``active [K]`` stay as they are. The state of
-        the optimizer is kept under the kind ``optimizer``. Returns what was trained.
+        the optimizer is kept under the kind ``optimizer``, and gone on from if ``keep`` says so,
+        by default the method's ``keep_optimizer``. Returns what was trained.
         """
         names = [(i, name) for i, tree in enumerate(trees) for name in tree]
 
@@ -114,7 +116,8 @@ class Client:
                 parts[i][name] = value
             return parts
 
-        kept = self.state[optimizer] if self.method.keep_optimizer else {}
+        keep = self.method.keep_optimizer if keep is None else keep
+        kept = self.state[optimizer] if keep else {}
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
             lambda joined: objective(*parted(joined)),
@@ -136,7 +139,9 @@ class Client:
 
     def scores(self, params: Mapping[str, Tensor]) -> Params:
         """How well each client's model does on the task, ``[K, 3]`` per figure."""
-        if self.cohort.one_graph and all(p.stride(0) == 0 for p in params.values()):
+        # Cohorts of other kinds have inputs that are not in their graphs.
+        same_data = type(self.cohort) is Cohort and self.cohort.one_graph
+        if same_data and all(p.stride(0) == 0 for p in params.values()):
             # One model on one graph is one pass, whoever holds it.
             params = {name: p[:1] for name, p in params.items()}
         return self.method.scores(_in_full(params), self.cohort)

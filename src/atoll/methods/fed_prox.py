@@ -4,7 +4,7 @@ from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import SCALAR, Info, register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel
-from atoll.ops.proximal import adapted, first_pull
+from atoll.methods.proximal import adapted, first_pull
 from atoll.options import option
 from atoll.tree import Kinds, Params, sq_dist
 

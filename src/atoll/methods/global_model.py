@@ -104,10 +104,6 @@ class GlobalModel(Method):
         trained = self.local_training(client, model)
         return Reply(model=self.public(trained), weight=self.weight(client))
 
-    def local_training(self, client: Client, model: Params) -> Params:
-        """What a client makes of the model it is sent."""
-        return self.view(client).fit(model)
-
     def public(self, params: Params) -> Params:
         """The part of a model that is shared: by default all of it."""
         return params

@@ -8,8 +8,8 @@ from typing import Any
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import run_experiment
-from atoll.methods.embedding_alignment import EmbeddingAlignment
-from atoll.ops.downstream import Classifier
+from atoll.methods.ppfl.downstream import Classifier
+from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment
 from atoll.studies.base import Findings, Study, studies
 
 
