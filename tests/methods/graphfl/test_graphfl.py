@@ -98,6 +98,21 @@ def test_the_mean_is_plain_whatever_the_number_of_labels():
         torch.testing.assert_close(under(outcome.server, "model")[name], leaf.mean(0))
 
 
+@pytest.mark.parametrize("literal", [False, True])
+def test_other_weights_are_those_of_the_finetuned_models(literal):
+    """``sum_k s_k n_k theta_k / sum_k s_k n_k``, or to the letter ``/ (s n)``."""
+    parties = community_parties()
+    weights = {"weights": "labelled-and-size", "literal_weights": literal}
+    outcome = train(make("graphfl", **PLAIN, **weights), parties, rounds=1)
+    s = torch.tensor([float(g.train.sum()) for g in parties], dtype=torch.float64)
+    n = torch.tensor([float(g.nodes) for g in parties], dtype=torch.float64)
+    divisor = s.sum() * n.sum() if literal else (s * n).sum()
+    for name, leaf in under(outcome.clients, "model").items():
+        expected = torch.tensordot(s * n / divisor, leaf, dims=1)
+        torch.testing.assert_close(under(outcome.server, "model")[name], expected)
+        assert not torch.allclose(expected, leaf.mean(0))
+
+
 def test_a_client_without_queries_takes_part_in_the_second_stage_only():
     parties = community_parties()
     silent = replace(parties[0], val=np.zeros(parties[0].nodes, dtype=bool))
@@ -173,7 +188,7 @@ def test_a_step_on_clusters_sees_those_clusters_only():
     [
         ({"beta": -1.0}, "method.beta is -1"),
         ({"clusters": -1}, "method.clusters is -1"),
-        ({"batch": 0}, "method.batch 0"),
+        ({"batch": 0}, "method.batch is 0"),
         ({"order": "second"}, "use the optimizer 'sgd' without momentum"),
         ({"order": "second", "optimizer": SGD(momentum=0.9)}, "without momentum"),
     ],

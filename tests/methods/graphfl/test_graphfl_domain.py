@@ -141,6 +141,49 @@ def test_scores_are_those_of_the_adapted_model(name):
     assert outcome.replies.body["metric/nodes"].tolist() == [[6.0, 6.0, 40.0]] * 6
 
 
+def uneven_parties():
+    """Graphs of different sizes, with 1, 2 and 3 query nodes."""
+    parties = community_parties((16, 24, 20))
+    masks = [np.cumsum(g.val) <= count + 1 for count, g in enumerate(parties)]
+    return [replace(g, val=g.val & mask) for g, mask in zip(parties, masks, strict=True)]
+
+
+@pytest.mark.parametrize("literal", [False, True])
+@pytest.mark.parametrize(
+    ("name", "labelled"), [("graphfl-domain", "val"), ("fed-avg-transfer", "train")]
+)
+def test_other_weights_count_the_nodes_of_the_objective(name, labelled, literal):
+    """``sum_k s_k n_k theta_k / sum_k s_k n_k``, or to the letter ``/ (s n)``: s_k are the query
+    nodes of Algorithm 2, whose objective is their loss, and the training nodes of FedAvg."""
+    parties = uneven_parties()
+    weights = {"weights": "labelled-and-size", "literal_weights": literal}
+    outcome = train(make(name, **PLAIN, **weights), parties, rounds=1)
+    s = torch.tensor([float(getattr(g, labelled).sum()) for g in parties], dtype=torch.float64)
+    n = torch.tensor([float(g.nodes) for g in parties], dtype=torch.float64)
+    divisor = s.sum() * n.sum() if literal else (s * n).sum()
+    for part, leaf in under(outcome.clients, "model").items():
+        expected = torch.tensordot(s * n / divisor, leaf, dims=1)
+        torch.testing.assert_close(under(outcome.server, "model")[part], expected)
+        assert not torch.allclose(expected, torch.tensordot(s / s.sum(), leaf, dims=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [("graphfl-domain", [1 / 3, 1 / 3, 1 / 3]), ("fed-avg-transfer", [1 / 7, 2 / 7, 4 / 7])],
+)
+def test_usually_meta_learners_count_alike_and_fed_avg_counts_old_labels(name, shares):
+    """Clients have 1, 2 and 4 training nodes of old classes, and others of new ones."""
+    parties = domain_parties(clients=3)
+    for k, graph in enumerate(parties):
+        old = graph.y < 4
+        few = np.cumsum(graph.train & old) <= 2**k
+        parties[k] = replace(graph, train=np.where(old, graph.train & few, graph.train))
+    outcome = train(make(name, **PLAIN, new_classes=2), parties, rounds=1)
+    for part, leaf in under(outcome.clients, "model").items():
+        expected = torch.tensordot(torch.tensor(shares, dtype=leaf.dtype), leaf, dims=1)
+        torch.testing.assert_close(under(outcome.server, "model")[part], expected)
+
+
 @pytest.mark.parametrize("name", ["graphfl-domain", "fed-avg-transfer"])
 def test_new_classes_obey_the_cohort_law(name):
     parties = domain_parties()

@@ -60,7 +60,7 @@ def follow(client: Client, theta_K: Params, gradient_of: GradientK) -> Params:
         for _ in range(method.epochs):
             walk.step(gradient_of(client.on(dual), walk.params, dual.steps))
         return walk.arrive()
-    kept = client.state.get("optimizer", {}) if method.keep_optimizer else {}
+    kept = client.state["optimizer"] if method.keep_optimizer else {}
     kept = kept or optimizer.init(theta_K)
     for _ in range(method.epochs):
         optimizer.step(theta_K, gradient_of(client, theta_K, dict), kept)
