@@ -141,7 +141,7 @@ def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor | Ragged]
     return state
 
 
-def _replaced(old: Any, rows: Tensor, new: Any) -> Tensor | Ragged:
+def _replaced(old: Any, rows: Tensor, new: Any) -> Any:
     if isinstance(old, Ragged):
         return old.replaced(rows.tolist(), new)
     if len(rows) == len(old):
