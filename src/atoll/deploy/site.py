@@ -47,7 +47,7 @@ class Busy(RuntimeError):
 
 
 class NotBegun(RuntimeError):
-    """A step of a run that this site was never told about."""
+    """A step of a run that this site does not know."""
 
 
 class Site:
@@ -186,11 +186,11 @@ class _RunAtSite:
         if (request.attempt, call.round) < (self.attempt, self.round):
             raise Stale(f"attempt {request.attempt}, round {call.round}")
         if request.attempt != self.attempt:
-            before = self.durable.rolled_back(call.round)
-            self.host.state = copy(self._fresh) if before is None else before
-        seen = _versions(self.host.state)
+            earlier = self.durable.rolled_back(call.round)
+            self.host.state = copy(self._fresh) if earlier is None else earlier
+        before = _versions(self.host.state)
         [batch] = self.host.perform(call, self.host.cohort.clients, row)
-        changed = _versions(self.host.state) != seen
+        changed = _versions(self.host.state) != before
         if changed or (request.attempt, call.round) != (self.attempt, self.round):
             self.durable.save(call.round, request.attempt, self.host.state)
         self.attempt, self.round = request.attempt, call.round

@@ -51,7 +51,7 @@ def comparison(results: Sequence[Result]) -> Table:
         table.add_row(
             result.experiment.method.registered_name,
             percent(result.test_score),
-            percent(result.spread()) if len(known) > 1 else "-",
+            percent(result.std_over_clients()) if len(known) > 1 else "-",
             percent(min(known, default=None)),
             str(result.best_round),
             f"{1000 * result.seconds_per_round:.1f}",
