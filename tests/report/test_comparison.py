@@ -3,10 +3,10 @@
 import pytest
 
 from atoll.errors import AtollError
-from atoll.experiment import recipe as recipes
-from atoll.experiment.recipe import load_recipe
-from atoll.experiment.reproduce import Cell
 from atoll.report.comparison import standing
+from atoll.reproduction import recipe as recipes
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import load_recipe
 
 RECIPE = """
 title = "A made-up table"

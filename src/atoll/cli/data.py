@@ -45,20 +45,20 @@ def describe(
 ) -> None:
     """Show what a partition does to a graph: sizes, labels, shared nodes, missing edges."""
     from atoll.experiment.runner import load_whole, parties_of
-    from atoll.report.description import Description
-    from atoll.report.pictures import draw
-    from atoll.report.tables import console, describe_table
+    from atoll.partition.statistics import PartitionStatistics
+    from atoll.report.pictures import draw_partition
+    from atoll.report.tables import console, partition_table
 
     chosen = experiment(choices)
     whole = load_whole(chosen)
-    description = Description(whole, parties_of(chosen, whole))
+    cut = PartitionStatistics(whole, parties_of(chosen, whole))
     if as_json:
-        print(json.dumps(description.summary()))
+        print(json.dumps(cut.summary()))
     else:
-        console().print(describe_table(description))
+        console().print(partition_table(cut))
     if picture is not None:
         title = f"{chosen.data.registered_name}, {chosen.partition.registered_name}"
-        draw(description, picture, f"{title}, {len(description.parties)} clients")
+        draw_partition(cut, picture, f"{title}, {len(cut.parties)} clients")
 
 
 @with_options(DATA_OPTIONS)

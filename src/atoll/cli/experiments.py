@@ -111,18 +111,28 @@ def reproduce(
     the paper does), and exits with 1 if a cell is outside its tolerance. Without a table it lists
     all recipes with what is kept of them, and writes their pages and an index anew.
     """
-    from atoll.experiment.recipe import load_recipe
-    from atoll.experiment.reproduce import reproduce_table, review_results
+    from atoll.report.pages import write_page, write_pages
     from atoll.report.reproduction import overview_table, show
     from atoll.report.tables import console
+    from atoll.reproduction.cells import load_cells
+    from atoll.reproduction.recipe import load_recipe
+    from atoll.reproduction.reproduce import not_kept, run_cells
 
     if table is None:
-        console().print(overview_table(review_results(out)))
+        console().print(overview_table(write_pages(out)))
         return
     recipe = load_recipe(table)
+    targets, count = recipe.chosen(row or [], column or []), seeds or recipe.header.seeds
+    left = not_kept(recipe, targets, count, out) if missing else targets
     with _bar() as bar:
-        chosen = (recipe, row or [], column or [], seeds)
-        cells = reproduce_table(*chosen, out, bar, jobs, missing, runs)
+        done = len(targets) - len(left)
+        task = bar.add_task(recipe.name, total=len(targets), completed=done, note="")
+        bar.start()
+        for cell in run_cells(recipe, left, count, out, jobs, runs):
+            bar.update(task, advance=1, note=f"{cell.row} {cell.column}")
+            write_page(out, recipe)
+    kept = load_cells(out, recipe)
+    cells = [kept[target.row, target.column] for target in targets]
     console().print(show(recipe, cells))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)

@@ -14,8 +14,8 @@ import numpy as np
 from atoll.report.numbers import short, signed
 
 if TYPE_CHECKING:
-    from atoll.experiment.recipe import Recipe
-    from atoll.experiment.reproduce import Cell
+    from atoll.reproduction.cells import Cell
+    from atoll.reproduction.recipe import Recipe
 
 # How far below the paper's its own method may score and still count as reproduced.
 _CLOSE = 1.0

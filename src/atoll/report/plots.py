@@ -12,15 +12,15 @@ import numpy as np
 from atoll.experiment.checkpoint import write_atomically
 
 if TYPE_CHECKING:
-    from atoll.experiment.recipe import Plot, Recipe, Target
-    from atoll.experiment.reproduce import Cell
+    from atoll.reproduction.cells import Cell
+    from atoll.reproduction.recipe import Plot, Recipe, Target
 
 _PANEL = (4.4, 3.4)
 _PER_ROW = 3
 Pair = tuple["Target", "Cell"]
 
 
-def draw(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
+def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
     """One panel for each group of rows (for each cell, if they are heatmaps)."""
     import matplotlib
 

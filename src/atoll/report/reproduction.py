@@ -11,8 +11,8 @@ from atoll.report.comparison import paired, standing
 from atoll.report.numbers import short, signed
 
 if TYPE_CHECKING:
-    from atoll.experiment.recipe import Recipe
-    from atoll.experiment.reproduce import Cell
+    from atoll.reproduction.cells import Cell
+    from atoll.reproduction.recipe import Recipe
 
 _INTERVAL = "95 %"
 # A grid with more columns is turned over.

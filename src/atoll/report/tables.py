@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atoll.experiment.result import Result
-from atoll.report.description import Description
+from atoll.partition.statistics import PartitionStatistics
 
 _FILE_WIDTH = 110
 _MOST_ROWS = 60
@@ -61,13 +61,13 @@ def comparison(results: Sequence[Result]) -> Table:
     return table
 
 
-def describe_table(description: Description) -> Table:
+def partition_table(cut: PartitionStatistics) -> Table:
     """One row a client, then the whole graph."""
-    facts = description.summary()
+    facts = cut.summary()
     network = facts["connectivity"]
     connected = "not connected" if network is None else f"lambda_max(B_N L^+) = {network:.3g}"
     table = Table(
-        title=f"{description.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
+        title=f"{cut.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
         f"{facts['features']} features, {facts['classes']} classes",
         caption=f"{facts['anchors']} nodes held by several clients, {facts['missing_edges']} edges "
         f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}; network of clients: "
@@ -86,7 +86,7 @@ def describe_table(description: Description) -> Table:
         table.add_row(f"{more} more", *["..."] * (len(columns) - 1))
     table.add_section()
     whole = [facts[column.replace(" ", "_")] for column in numbers if column != "labelled"]
-    whole.insert(3, int(description.whole.train.sum()))
+    whole.insert(3, int(cut.whole.train.sum()))
     cells = [f"{c:.3f}" if isinstance(c, float) else str(c) for c in whole]
     table.add_row("whole", *([""] if named else []), *cells)
     return table

@@ -9,8 +9,8 @@ from atoll.cohort import SPLITS
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
-from atoll.studies.base import Findings, studies
-from atoll.studies.run import Run, of_result
+from atoll.reproduction.studies.base import Findings, studies
+from atoll.reproduction.studies.run import Run, of_result
 
 # Curves have a point for every so many updates, whatever the number of updates a round.
 UPDATES_A_POINT = 50

@@ -10,7 +10,7 @@ from atoll.experiment.config import Experiment
 from atoll.experiment.runner import run_experiment
 from atoll.methods.embedding_alignment import EmbeddingAlignment
 from atoll.ops.downstream import Classifier
-from atoll.studies.base import Findings, Study, studies
+from atoll.reproduction.studies.base import Findings, Study, studies
 
 
 @studies.register("alignment")

@@ -12,7 +12,7 @@ from atoll.errors import unknown
 from atoll.experiment.config import Experiment
 from atoll.registry import Registry
 
-studies: Registry[Study] = Registry("study", "atoll.studies")
+studies: Registry[Study] = Registry("study", "atoll.reproduction.studies")
 
 
 @dataclass(frozen=True)

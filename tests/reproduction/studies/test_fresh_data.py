@@ -5,9 +5,9 @@ import pytest
 
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
-from atoll.experiment.recipe import load_recipe, recipe_folder
-from atoll.studies.base import studies
-from atoll.studies.fresh_data import FreshData
+from atoll.reproduction.recipe import load_recipe, recipe_folder
+from atoll.reproduction.studies.base import studies
+from atoll.reproduction.studies.fresh_data import FreshData
 
 TABLE = {
     "data": {"name": "csbm-dnc"},

@@ -10,7 +10,7 @@ from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
 from atoll.experiment.runner import run_experiment
-from atoll.studies.base import Findings, Study, studies
+from atoll.reproduction.studies.base import Findings, Study, studies
 
 
 @studies.register("run")

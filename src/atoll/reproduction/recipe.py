@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment, build, merged, read_table, resolve
-from atoll.studies.base import Study, studies
+from atoll.reproduction.studies.base import Study, studies
 
 
 @dataclass(frozen=True, kw_only=True)

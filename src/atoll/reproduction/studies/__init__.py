@@ -1,5 +1,5 @@
 """Studies: from an experiment to named numbers, which recipes set beside a paper's."""
 
-from atoll.studies.base import Study, studies
+from atoll.reproduction.studies.base import Study, studies
 
 __all__ = ["Study", "studies"]

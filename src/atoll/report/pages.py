@@ -1,0 +1,34 @@
+"""Writing the pages and plots of kept results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atoll.experiment.checkpoint import write_atomically
+from atoll.report.plots import draw_recipe
+from atoll.report.reproduction import markdown, overview_page
+from atoll.reproduction.cells import Cell, is_current, load_cells
+from atoll.reproduction.recipe import Recipe, load_recipe, recipe_names
+
+
+def write_page(out: Path, recipe: Recipe) -> list[Cell]:
+    """The page about the kept cells of a recipe, and its plot; nothing if there are none."""
+    kept = load_cells(out, recipe)
+    cells = list(kept.values())
+    if not cells:
+        return cells
+    if recipe.plot is not None:
+        draw_recipe(recipe, cells, out / f"{recipe.name}.svg")
+    targets = {(target.row, target.column): target for target in recipe.targets}
+    earlier = [cell for place, cell in kept.items() if not is_current(targets[place], cell)]
+    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells, earlier).encode())
+    return cells
+
+
+def write_pages(out: Path) -> dict[Recipe, list[Cell]]:
+    """All pages and their index, written anew; returns every recipe with what is kept of it."""
+    recipes = [load_recipe(name) for name in recipe_names()]
+    kept = {recipe: write_page(out, recipe) for recipe in recipes}
+    if any(kept.values()):
+        write_atomically(out / "README.md", overview_page(kept).encode())
+    return kept
