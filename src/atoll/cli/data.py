@@ -9,30 +9,36 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from atoll.cli.options import DATA_OPTIONS, AsJson, experiment, with_options
 
+# Where each registry is, and the section of a config that its components' options are set in.
 _REGISTRIES = {
-    "methods": ("atoll.methods.base", "methods"),
-    "models": ("atoll.models.base", "models"),
-    "tasks": ("atoll.tasks.base", "tasks"),
-    "datasets": ("atoll.data.base", "datasets"),
-    "partitions": ("atoll.partition.base", "partitions"),
-    "optimizers": ("atoll.ops.optimize", "optimizers"),
+    "methods": ("atoll.methods.base", "method"),
+    "models": ("atoll.models.base", "model"),
+    "tasks": ("atoll.tasks.base", "task"),
+    "datasets": ("atoll.data.base", "data"),
+    "partitions": ("atoll.partition.base", "partition"),
+    "optimizers": ("atoll.ops.optimize", "optimizer"),
 }
 Kind = Enum("Kind", {name: name for name in _REGISTRIES})  # type: ignore[misc]
 Choices = dict[str, Any]
 
 
-def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
-    """What there is, with one line each."""
-    module, name = _REGISTRIES[kind.value]
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for entry, summary in getattr(import_module(module), name).summaries().items():
-        table.add_row(f"[bold]{entry}[/bold]", summary)
-    Console().print(table)
+def list_(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[
+        str | None, typer.Argument(help="One of them, e.g. fed-prox: shows its options.")
+    ] = None,
+) -> None:
+    """What there is, with one line each; or one component with its options."""
+    from atoll.report.components import component, names_table
+    from atoll.report.tables import console
+
+    module, section = _REGISTRIES[kind.value]
+    registry = getattr(import_module(module), kind.value)
+    shown = names_table(registry) if name is None else component(registry[name], section)
+    console().print(shown)
 
 
 @with_options(DATA_OPTIONS)
