@@ -5,8 +5,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from atoll.cli import app
-from atoll.reproduction.cells import load_cells
 from atoll.reproduction.recipe import load_recipe
+from atoll.reproduction.results import load_cells
 
 NAME = "nobody/table-1"
 RECIPE = """

@@ -114,9 +114,9 @@ def reproduce(
     from atoll.report.pages import write_page, write_pages
     from atoll.report.reproduction import overview_table, show
     from atoll.report.tables import console
-    from atoll.reproduction.cells import load_cells
     from atoll.reproduction.recipe import load_recipe
     from atoll.reproduction.reproduce import not_kept, run_cells
+    from atoll.reproduction.results import load_cells
 
     if table is None:
         console().print(overview_table(write_pages(out)))

@@ -7,21 +7,19 @@ from pathlib import Path
 from atoll.experiment.checkpoint import write_atomically
 from atoll.report.plots import draw_recipe
 from atoll.report.reproduction import markdown, overview_page
-from atoll.reproduction.cells import Cell, is_current, load_cells
+from atoll.reproduction.cells import Cell
 from atoll.reproduction.recipe import Recipe, load_recipe, recipe_names
+from atoll.reproduction.results import load_cells
 
 
 def write_page(out: Path, recipe: Recipe) -> list[Cell]:
     """The page about the kept cells of a recipe, and its plot; nothing if there are none."""
-    kept = load_cells(out, recipe)
-    cells = list(kept.values())
+    cells = list(load_cells(out, recipe).values())
     if not cells:
         return cells
     if recipe.plot is not None:
         draw_recipe(recipe, cells, out / f"{recipe.name}.svg")
-    targets = {(target.row, target.column): target for target in recipe.targets}
-    earlier = [cell for place, cell in kept.items() if not is_current(targets[place], cell)]
-    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells, earlier).encode())
+    write_atomically(out / f"{recipe.name}.md", markdown(recipe, cells).encode())
     return cells
 
 

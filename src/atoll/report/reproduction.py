@@ -46,15 +46,15 @@ def _means(recipe: Recipe) -> str:
 def _published(cell: Cell) -> str:
     if cell.paper is None:
         return "-"
-    spread = f" ± {short(cell.paper_std)}" if cell.paper_std else ""
-    return short(cell.paper) + spread
+    std = f" ± {short(cell.target.std)}" if cell.target.std else ""
+    return short(cell.paper) + std
 
 
 def _compared(cell: Cell) -> tuple[str, str]:
     """The difference and what is allowed; nothing where nothing was published."""
     if cell.difference is None:
         return "-", "-"
-    allowed = short(cell.tolerance) + (" (outside)" if cell.outside else "")
+    allowed = short(cell.target.tolerance) + (" (outside)" if cell.outside else "")
     return signed(cell.difference), allowed
 
 
@@ -127,7 +127,8 @@ def _grid(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _warning(cells: Sequence[Cell], earlier: Sequence[Cell]) -> list[str]:
+def _warning(cells: Sequence[Cell]) -> list[str]:
+    earlier = [cell for cell in cells if not cell.is_current]
     if not earlier:
         return []
     names = ", ".join(f"{cell.row} {cell.column}" for cell in earlier)
@@ -143,7 +144,11 @@ def _glance(cell: Cell) -> str:
     return f"{short(cell.ours)} ± {short(cell.std)}{published}"
 
 
-def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()) -> str:
+def _command(recipe: Recipe, cell: Cell) -> str:
+    return f"atoll reproduce {recipe.name} --row {cell.row} --seeds {len(cell.values)}"
+
+
+def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
     """The page that ``atoll reproduce`` writes; it tells which cells have earlier settings."""
     lines = [f"# {recipe.header.title}", "", recipe.header.source, ""]
     if recipe.header.notes:
@@ -156,7 +161,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()
         "Written by `atoll reproduce`; do not edit.",
         "",
         *_grid(cells),
-        *_warning(cells, earlier),
+        *_warning(cells),
         *standing(recipe, cells),
         "Each cell:",
         "",
@@ -167,7 +172,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()
         *paired(recipe, cells),
         "Commands:",
         "",
-        *(f"    {command}" for command in dict.fromkeys(cell.command for cell in cells)),
+        *(f"    {command}" for command in dict.fromkeys(_command(recipe, cell) for cell in cells)),
         "",
     ]
     return "\n".join(lines)

@@ -64,6 +64,7 @@ class Target:
     paper: float | None
     std: float
     tolerance: float
+    above: Literal["fine", "outside"]
     figure: str
     panel: str
     x: float | None
@@ -180,6 +181,7 @@ def _target(
         paper=None if paper is None else float(paper),
         std=float(std),
         tolerance=allowed,
+        above=header.above,
         figure=figure,
         panel=entry.get("panel", ""),
         x=entry.get("x"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,9 +15,10 @@ import numpy as np
 
 from atoll.experiment.config import describe, resolve
 from atoll.experiment.result import environment
-from atoll.reproduction.cells import Cell, is_current, load_cells, store_cells
+from atoll.reproduction.cells import Cell
 from atoll.reproduction.kept_runs import kept
 from atoll.reproduction.recipe import Recipe, Target, load_recipe
+from atoll.reproduction.results import load_cells, store_cells
 from atoll.reproduction.studies.base import Findings, studies
 
 
@@ -28,7 +28,7 @@ def not_kept(recipe: Recipe, targets: Sequence[Target], seeds: int, out: Path) -
 
     def is_kept(target: Target) -> bool:
         cell = there.get((target.row, target.column))
-        return cell is not None and len(cell.values) >= seeds and is_current(target, cell)
+        return cell is not None and len(cell.values) >= seeds and cell.is_current
 
     return [target for target in targets if not is_kept(target)]
 
@@ -86,18 +86,10 @@ def _run(recipe: Recipe, target: Target, seeds: int, runs: Path | None) -> Cell:
     figure = target.figure or study.default_figure(target.experiment(0))
     values = [study.figure(findings, figure) for findings in found]
     return Cell(
-        row=target.row,
-        column=target.column,
-        paper=target.paper,
-        paper_std=target.std,
-        tolerance=target.tolerance,
-        above=recipe.header.above,
-        ours=statistics.mean(values),
-        std=statistics.stdev(values) if len(values) > 1 else 0.0,
+        target=target,
         values=tuple(values),
         best_rounds=tuple(findings.best_round for findings in found),
-        seconds=time.perf_counter() - started,
-        command=f"atoll reproduce {recipe.name} --row {target.row} --seeds {seeds}",
+        seconds=round(time.perf_counter() - started, 3),
         settings=describe(target.experiment(0)),
         environment=environment(),
         array=_array(recipe, [findings.arrays.get(figure) for findings in found]),
