@@ -32,10 +32,10 @@ def test_a_row_may_set_one_column_apart(paper, tmp_path):
         load_recipe("nobody/table-1")
 
 
-def test_a_wide_spread_of_the_paper_widens_the_tolerance(paper, tmp_path):
+def test_a_large_std_of_the_paper_widens_the_tolerance(paper, tmp_path):
     paper.write(tolerance=0.8)
     path = paper.path
-    path.write_text("spreads = 2.0\n" + path.read_text())
+    path.write_text("paper_stds = 2.0\n" + path.read_text())
     allowed = {
         t.column: t.tolerance for t in load_recipe("nobody/table-1").targets if t.row == "small"
     }

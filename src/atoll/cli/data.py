@@ -31,7 +31,7 @@ def list_(
         str | None, typer.Argument(help="One of them, e.g. fed-prox: shows its options.")
     ] = None,
 ) -> None:
-    """What there is, with one line each; or one component with its options."""
+    """List what there is, one line per name; or show one of them with its options."""
     from atoll.report.components import component, names_table
     from atoll.report.tables import console
 
@@ -70,28 +70,31 @@ def describe(
 @with_options(DATA_OPTIONS)
 def split(
     choices: Choices,
-    out: Annotated[Path, typer.Option(help="A new folder; gets one folder a party.")] = Path(
+    out: Annotated[Path, typer.Option(help="A new folder; gets one folder per client.")] = Path(
         "sites"
     ),
 ) -> None:
-    """Write each party's graph into a folder of its own, the input of a real deployment."""
+    """Write each client's graph into a folder of its own, the input of a real deployment."""
     from atoll.data.parties import write_parties
     from atoll.experiment.runner import load_parties
 
     parties = load_parties(experiment(choices)).graphs
     write_parties(parties, out)
-    print(f"wrote {len(parties)} parties to {out}")
+    print(f"wrote the graphs of {len(parties)} clients to {out}")
 
 
 def fetch(
     name: Annotated[
-        str | None, typer.Argument(help="A dataset; without it, what is there and what is missing.")
+        str | None,
+        typer.Argument(
+            help="A dataset; without it, shows which are present and which are missing."
+        ),
     ] = None,
     source: Annotated[
         str, typer.Option(help="Where Cora comes from: auto, planetoid or pypi.")
     ] = "auto",
 ) -> None:
-    """Get a dataset ahead of time, so that later runs need no network."""
+    """Download a dataset ahead of time, so that later runs need no network."""
     from atoll.data.fetch import fetch as fetch_dataset
     from atoll.data.fetch import fetchable
 

@@ -22,14 +22,16 @@ _OPTIONS: dict[str, Any] = {
     "method": Annotated[str | None, typer.Option(help="See: atoll list methods.")],
     "data": Annotated[
         str | None,
-        typer.Option(help="See: atoll list datasets; or a folder with one folder a party."),
+        typer.Option(help="See: atoll list datasets; or a folder with one folder per client."),
     ],
     "partition": Annotated[
         str | None, typer.Option(help="How the graph is cut. See: atoll list partitions.")
     ],
     "owner": Annotated[
         str | None,
-        typer.Option(help="The column of your table that names each node's owner: a client each."),
+        typer.Option(
+            help="The column of your table that names each node's owner; each owner is a client."
+        ),
     ],
     "task": Annotated[str | None, typer.Option(help="nodes: classify them; links: predict them.")],
     "model": Annotated[str | None, typer.Option(help="See: atoll list models.")],
@@ -37,9 +39,7 @@ _OPTIONS: dict[str, Any] = {
     "clients": Annotated[int | None, typer.Option(help="Number of clients.")],
     "rounds": Annotated[int | None, typer.Option(help="Number of rounds.")],
     "seed": Annotated[int | None, typer.Option(help="Seeds split, partition and training.")],
-    "chunk": Annotated[
-        int | None, typer.Option(help="Clients trained at once: 0 all, 1 one by one, m in chunks.")
-    ],
+    "chunk": Annotated[int | None, typer.Option(help="Clients trained at once: 0 means all.")],
     "set": Annotated[
         list[str] | None,
         typer.Option(metavar="SECTION.KEY=VALUE", help="Any field, e.g. optimizer.lr=0.005."),

@@ -1,4 +1,4 @@
-"""What there is to choose from: names with a line each, and the options of one component."""
+"""What there is to choose from: one line per name, and the options of one component."""
 
 from __future__ import annotations
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from atoll.report.comparison import paired, standing
 from atoll.report.numbers import short, signed
-
-if TYPE_CHECKING:
-    from atoll.reproduction.cells import Cell
-    from atoll.reproduction.recipe import Recipe
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import Recipe
 
 _INTERVAL = "95 %"
 # A grid with more columns is turned over.
@@ -68,7 +65,7 @@ def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
 
 
 def overview(kept: Mapping[Recipe, Sequence[Cell]]) -> list[tuple[str, str, str, str, str]]:
-    """A line a recipe: name, title, cells that were run, of how many, and how many are outside."""
+    """One line per recipe: name, title, cells that were run, of how many, how many are outside."""
     return [
         (
             recipe.name,
@@ -109,7 +106,7 @@ def overview_page(kept: Mapping[Recipe, Sequence[Cell]]) -> str:
 
 
 def _grid(cells: Sequence[Cell]) -> list[str]:
-    """Ours at a glance, the paper's in brackets: rows by columns, or the other way if too wide."""
+    """Our means with the paper's in brackets: rows by columns, or the other way if too wide."""
     rows = list(dict.fromkeys(cell.row for cell in cells))
     columns = list(dict.fromkeys(cell.column for cell in cells))
     texts = {(cell.row, cell.column): _glance(cell) for cell in cells}
@@ -149,7 +146,7 @@ def _command(recipe: Recipe, cell: Cell) -> str:
 
 
 def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
-    """The page that ``atoll reproduce`` writes; it tells which cells have earlier settings."""
+    """The page that ``atoll reproduce`` writes; it names cells that have earlier settings."""
     lines = [f"# {recipe.header.title}", "", recipe.header.source, ""]
     if recipe.header.notes:
         lines += [recipe.header.notes.strip(), ""]

@@ -35,7 +35,7 @@ def size(count: int) -> str:
 
 
 def comparison(results: Sequence[Result]) -> Table:
-    """One row a method: test accuracy as mean and spread over clients, at the best round."""
+    """One row per method: test score as mean and std over clients, at the best round."""
     first, clients = results[0].experiment, max(result.clients for result in results)
     table = Table(
         title=f"{first.data.registered_name}, {clients} clients "
@@ -43,8 +43,8 @@ def comparison(results: Sequence[Result]) -> Table:
         caption="percent, mean over clients, at the round with the best mean validation score",
     )
     table.add_column("method")
-    for heading in (f"test {results[0].metric}", "spread", "worst client", "best round",
-                    "ms a round", "sent up", "sent down"):  # fmt: skip
+    for heading in (f"test {results[0].metric}", "std over clients", "worst client", "best round",
+                    "ms per round", "sent up", "sent down"):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
         known = result.test_scores()
@@ -62,7 +62,7 @@ def comparison(results: Sequence[Result]) -> Table:
 
 
 def partition_table(cut: PartitionStatistics) -> Table:
-    """One row a client, then the whole graph."""
+    """One row per client, then the whole graph."""
     facts = cut.summary()
     network = facts["connectivity"]
     connected = "not connected" if network is None else f"lambda_max(B_N L^+) = {network:.3g}"

@@ -1,4 +1,4 @@
-"""Studies: from an experiment to named numbers, which recipes set beside a paper's."""
+"""Studies: from an experiment to named numbers, which recipes compare with a paper's."""
 
 from atoll.reproduction.studies.base import Study, studies
 

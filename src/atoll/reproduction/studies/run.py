@@ -1,4 +1,4 @@
-"""Training, and what came of it."""
+"""Training, and the figures of its result."""
 
 import tempfile
 from pathlib import Path

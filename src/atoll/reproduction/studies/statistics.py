@@ -1,4 +1,4 @@
-"""What a partition is like."""
+"""Statistics of a partition."""
 
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import load_whole, parties_of, partition_rng
