@@ -15,7 +15,7 @@ from scipy import sparse
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.files import write_json
-from atoll.tree import Ragged
+from atoll.leaves import Ragged
 
 _STATUS, _HANDOVER = "status.json", "handover"
 _SITES, _ATTEMPT = "sites.json", "attempt.json"

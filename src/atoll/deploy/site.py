@@ -31,6 +31,7 @@ from atoll.federation.codec import (
 )
 from atoll.federation.host import Host
 from atoll.graph import Graph
+from atoll.leaves import Ragged
 from atoll.rng import stream
 from atoll.tree import Leaf, Tree, copy, kind
 
@@ -203,4 +204,5 @@ def _versions(state: Tree) -> dict[str, tuple[int, int]]:
 
 
 def _values(leaf: Leaf) -> torch.Tensor:
+    assert isinstance(leaf, torch.Tensor | Ragged), "a state has no other leaves"
     return leaf if isinstance(leaf, torch.Tensor) else leaf.values
