@@ -4,8 +4,8 @@
         [--hidden 16] [--dtype float64] [--data digits] [--keep]
 
 Three sites on loopback, secured. For every method: the largest difference of any score or final
-parameter of the server from the simulation with the same seed, and the seconds a round. Exits with
-1 if a difference is above 1e-6. ``--keep`` puts the differences into docs/deployment.md.
+parameter of the server from the simulation with the same seed, and the seconds per round. Exits
+with 1 if a difference is above 1e-6. ``--keep`` puts the differences into docs/deployment.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 import findings
 from atoll.data.parties import party_folders, write_parties
 from atoll.deploy.journal import Journal
-from atoll.deploy.local import Stage, federation
+from atoll.deploy.local import LocalFederation, federation
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import site_names
 from atoll.errors import AtollError
@@ -31,8 +31,9 @@ from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.result import Result, store_setup
 from atoll.experiment.runner import load_parties, run_experiment
 from atoll.experiment.tables import read_parquet
+from atoll.leaves import Ragged
 from atoll.methods.base import methods
-from atoll.tree import Ragged, subtree
+from atoll.tree import subtree
 
 _PERCEPTRON = {"name": "mlp", "dropout": 0.0, "bias": False}
 _MODELS = dict.fromkeys(("mlp", "fed-mlp", "gfl-appnp"), _PERCEPTRON)
@@ -54,7 +55,7 @@ def main() -> int:
     names = given.methods.split(",") if given.methods else list(methods)
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder, on_stage(Path(folder), given) as stage:
-        print("method | max difference | start s | s a round | simulated s a round", flush=True)
+        print("method | max difference | start s | s per round | simulated s per round", flush=True)
         for name in names:
             try:
                 line, difference = _one(stage, Path(folder), given, name)
@@ -68,7 +69,7 @@ def main() -> int:
 
 
 @contextmanager
-def on_stage(root: Path, given: argparse.Namespace) -> Iterator[Stage]:
+def on_stage(root: Path, given: argparse.Namespace) -> Iterator[LocalFederation]:
     """A federation of three sites on this machine, under a folder that holds all of it."""
     cut = {"data": {"name": given.data}, "partition": {"name": "louvain-anchors", "clients": 3}}
     write_parties(load_parties(resolve(cut | {"method": {"name": "local"}})).graphs, root / "s")
@@ -80,7 +81,9 @@ def on_stage(root: Path, given: argparse.Namespace) -> Iterator[Stage]:
         yield stage
 
 
-def deploy(stage: Stage, root: Path, engine: str, chosen: Experiment) -> tuple[Result, float]:
+def deploy(
+    stage: LocalFederation, root: Path, engine: str, chosen: Experiment
+) -> tuple[Result, float]:
     """A run's result, and the seconds from its submission to the start of its first round."""
     plan = new_plan(engine, tuple(stage.sites), chosen, _TERMS)
     run_dir = root / plan.run
@@ -100,7 +103,9 @@ def seconds_a_round(result: Result) -> list[float]:
     return read_parquet(result.run_dir / "rounds.parquet")["seconds"].to_list()
 
 
-def _one(stage: Stage, root: Path, given: argparse.Namespace, name: str) -> tuple[str, float]:
+def _one(
+    stage: LocalFederation, root: Path, given: argparse.Namespace, name: str
+) -> tuple[str, float]:
     chosen = experiment(root / "s", name, given)
     result, start = deploy(stage, root, given.engine, chosen)
     simulated = run_experiment(chosen, root / f"simulated-{result.run_dir.name}")

@@ -1,10 +1,10 @@
-"""What an engine costs: start-up and seconds a round, beside one process.
+"""What an engine costs: start-up and seconds per round, beside one process.
 
     python benchmarks/deployed_seconds.py [--engines nvflare,flower] [--keep]
 
 fed-avg on Cora, three sites, float32, with a small model and one of 10 MB; the median of a few
-rounds, the first left out. A round is training and scoring: two requests a site. Besides, private
-matching of 20,000 ids a side. ``--keep`` puts the figures into docs/deployment.md: run it on a
+rounds, the first left out. A round is training and scoring: two requests per site. Besides, private
+matching of 20,000 ids per side. ``--keep`` puts the figures into docs/deployment.md: run it on a
 machine that does nothing else.
 """
 
@@ -43,7 +43,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             with on_stage(root, SimpleNamespace(data="cora", engine=engine)) as stage:
-                _tell(given, "server and nodes up", engine, stage.seconds)
+                _tell(given, "server and sites up", engine, stage.seconds)
                 starts = []
                 for row, (hidden, rounds) in _MODELS.items():
                     chosen = _chosen(root, hidden, rounds[engine])
@@ -55,7 +55,7 @@ def main() -> int:
                 for row, (hidden, rounds) in _MODELS.items():
                     result = run_experiment(_chosen(root, hidden, rounds["simulation"]), root / row)
                     _tell(given, row, "simulation", median(seconds_a_round(result)[1:]))
-    _tell(given, f"{_IDS:,} ids a side matched privately", "simulation", _matching())
+    _tell(given, f"{_IDS:,} ids per side matched privately", "simulation", _matching())
     return 0
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import findings
 from atoll.data.parties import party_folders, write_parties
-from atoll.deploy.local import Stage, federation
+from atoll.deploy.local import LocalFederation, federation
 from atoll.deploy.plan import Terms, new_plan, read_plan
 from atoll.deploy.settings import SLOW
 from atoll.deploy.up import resume_up, site_names, up
@@ -76,7 +76,7 @@ class Case:
 
 def killed(case: Case) -> str:
     """A site is killed and stays dead: the run completes without it."""
-    dead = _once(lambda stage: stage.household.members[f"site {_first(case)}"].kill(), after=2)
+    dead = _once(lambda stage: stage.processes.members[f"site {_first(case)}"].kill(), after=2)
     result = case.run(dead)
     sizes = _sizes(result)
     assert sizes[1] == 3, sizes
@@ -88,10 +88,10 @@ def returned(case: Case) -> str:
     """A site is killed and started again: it is back in before the run ends."""
     first = _first(case)
     soon = case.engine == "flower"
-    dead = _once(lambda stage: stage.household.members[f"site {first}"].kill(), 1 if soon else 2)
+    dead = _once(lambda stage: stage.processes.members[f"site {first}"].kill(), 1 if soon else 2)
     back = _once(lambda stage: _restart(stage, first), 2 if soon else 5)
 
-    def harm(stage: Stage, round: int) -> None:
+    def harm(stage: LocalFederation, round: int) -> None:
         dead(stage, round)
         back(stage, round)
 
@@ -113,11 +113,11 @@ def straggler(case: Case) -> str:
 def quorum(case: Case) -> str:
     """Two of three sites die: it waits, stops with a sentence, and the model is untouched."""
 
-    def harm(stage: Stage, round: int) -> None:
+    def harm(stage: LocalFederation, round: int) -> None:
         if round >= 2:
             for site in list(case.sites)[:2]:
-                if stage.household.members[f"site {site}"].alive:
-                    stage.household.members[f"site {site}"].kill()
+                if stage.processes.members[f"site {site}"].alive:
+                    stage.processes.members[f"site {site}"].kill()
 
     try:
         case.run(harm)
@@ -154,8 +154,8 @@ def server(case: Case, kills: int, rng: random.Random) -> str:
     return f"{kills} kills, each resumed to the same bytes ({expected[:8]}...)"
 
 
-def _kill_server_later(delay: float, stage: Stage) -> None:
-    timer = threading.Timer(delay, stage.household.members["the server"].kill)
+def _kill_server_later(delay: float, stage: LocalFederation) -> None:
+    timer = threading.Timer(delay, stage.processes.members["the server"].kill)
     timer.daemon = True
     timer.start()
 
@@ -189,7 +189,7 @@ def _experiment(data: str, method: str, rounds: int):
 def _once(do, after: int):
     done: list[int] = []
 
-    def harm(stage: Stage, round: int) -> None:
+    def harm(stage: LocalFederation, round: int) -> None:
         if round >= after and not done:
             done.append(round)
             do(stage)
@@ -197,7 +197,7 @@ def _once(do, after: int):
     return harm
 
 
-def _restart(stage: Stage, site: str) -> None:
+def _restart(stage: LocalFederation, site: str) -> None:
     stage.start_site(site, {SLOW: "0.4"})
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from atoll.data.parties import party_folders, write_parties
 from atoll.deploy.engines import engine_named
-from atoll.deploy.families import MARK, end_families
 from atoll.deploy.kits import make_kits
+from atoll.deploy.marks import MARK, end_marked
 from atoll.deploy.settings import SLOW, quiet_environment
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties
@@ -116,7 +116,7 @@ def main() -> int:
             )  # fmt: skip
             return _drill(Path(done.stdout.strip()), hosts)
         finally:
-            end_families({mark}, grace=3.0)
+            end_marked({mark}, grace=3.0)
 
 
 def _drill(run_dir: Path, hosts: Hosts) -> int:
@@ -131,7 +131,7 @@ def _drill(run_dir: Path, hosts: Hosts) -> int:
     _wait(run_dir, 240, "completes", lambda s: s["state"] == "complete")
     history = read_parquet(run_dir / "history.parquet")
     sizes = [n for _, n in sorted(history.group_by("round").len().iter_rows())]
-    print(f"sites a round: {sizes}")
+    print(f"sites per round: {sizes}")
     return 0 if sizes[0] == 3 and 2 in sizes and sizes[-1] == 3 else 1
 
 

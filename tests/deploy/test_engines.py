@@ -10,8 +10,8 @@ import flare.intruders as flare_intruders
 import flower.intruders as flower_intruders
 from atoll.data.parties import write_parties
 from atoll.deploy.engines import engines
-from atoll.deploy.families import family
 from atoll.deploy.local import federation
+from atoll.deploy.marks import marked
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import site_names
 from atoll.experiment.result import store_setup
@@ -40,7 +40,7 @@ def stage(request, tmp_path_factory):
     with federation(root / "federation", request.param, site_names(folders)) as stage:
         stage.name, stage.root = request.param, root
         yield stage
-    assert not family({process.mark for process in stage.household.members.values()})
+    assert not marked({process.mark for process in stage.processes.members.values()})
 
 
 def deployed(stage, method, rounds, terms=TERMS, progress=None):
@@ -105,7 +105,7 @@ def test_a_killed_site_is_left_out(stage):
     """The last test of an engine's federation, which it leaves without a site."""
     if stage.name == "flower":
         pytest.skip("Flower starts a process for every message; benchmarks/faults.py kills it all")
-    victim = stage.household.members[f"site {next(iter(stage.sites))}"]
+    victim = stage.processes.members[f"site {next(iter(stage.sites))}"]
 
     def progress(round, _):
         if round >= 2 and victim.alive:

@@ -136,4 +136,4 @@ def test_twenty_thousand_ids_a_side_are_exact_and_quick(tmp_path):
         rows = made_rows(tmp_path / str(k) / "anchors.json")
         assert set(own[rows]) == set(sides[0]) & set(sides[1])
     assert seconds < 120
-    print(f"20,000 ids a side: {seconds:.1f} s")
+    print(f"20,000 ids per side: {seconds:.1f} s")

@@ -29,7 +29,7 @@ class Scripted(Operator):
         if says:
             attempt = len(self.submitted)
             missing = says.get("missing", {})
-            self.journal.tell(attempt=attempt, **{"message": "", "missing": missing} | says)
+            self.journal.report(attempt=attempt, **{"message": "", "missing": missing} | says)
         return f"job-{len(self.submitted)}"
 
     def state(self, job):
@@ -37,7 +37,7 @@ class Scripted(Operator):
         if not self.journal.handover:
             return self.now
         if status["state"] != "handover":
-            self.journal.tell(**status | {"state": "handover"})
+            self.journal.report(**status | {"state": "handover"})
         return "ended"
 
     def stop(self, job):
@@ -89,7 +89,7 @@ def test_a_missing_site_that_stays_away_brings_about_nothing(supervised):
     def check():
         looks.append(None)
         if len(looks) == 5:
-            operator.journal.tell(attempt=1, state="complete", round=4, message="", missing={})
+            operator.journal.report(attempt=1, state="complete", round=4, message="", missing={})
 
     supervisor.check = check
     supervisor.run()

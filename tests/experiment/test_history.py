@@ -24,7 +24,7 @@ def test_the_test_figure_is_that_of_the_first_best_validation_round():
     assert mean == pytest.approx(0.5)
     assert best.round == 2
     assert best.mean("test_accuracy") == pytest.approx(0.7)
-    assert best.spread("test_accuracy") == pytest.approx(0.1)
+    assert best.std("test_accuracy") == pytest.approx(0.1)
     assert history.table().shape == (6, 8)
 
 

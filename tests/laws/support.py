@@ -13,6 +13,7 @@ from atoll.federation.inprocess import InProcess
 from atoll.federation.loopback import Loopback
 from atoll.federation.protocol import Federation, Replies
 from atoll.graph import Graph
+from atoll.leaves import Ragged
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
@@ -111,10 +112,17 @@ def usual(name: str) -> Outcome:
 
 
 def values(leaf: Leaf) -> torch.Tensor:
-    """All numbers of a leaf."""
+    """All numbers of a leaf; rows stay rows where it is ragged."""
     if isinstance(leaf, torch.Tensor):
         return leaf
+    if isinstance(leaf, Ragged):
+        return leaf.values
     return torch.cat([part.flatten() for part in leaf.parts()])
+
+
+def sizes(leaf: Leaf) -> tuple[int, ...]:
+    """How many rows each client has of a ragged leaf."""
+    return leaf.sizes if isinstance(leaf, Ragged) else ()
 
 
 def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:
@@ -125,6 +133,7 @@ def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:
     ):
         assert set(one) == set(other)
         for name in one:
+            assert sizes(one[name]) == sizes(other[name]), name
             torch.testing.assert_close(
                 values(one[name]), values(other[name]), rtol=tolerance, atol=tolerance, msg=name
             )

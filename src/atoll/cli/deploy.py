@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.experiments import _progress, _show
 from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, with_options
+from atoll.cli.screen import progress, show_results
 
 Choices = dict[str, Any]
 _RUN_OPTIONS = tuple(n for n in ALL_OPTIONS if n not in ("data", "partition", "owner", "clients"))
@@ -41,7 +41,7 @@ def up(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a real federation on this machine: a server and one node a site, on loopback, secured.
+    """Run a real federation on this machine: a server and one process per site, secured.
 
     Gives the result of atoll run on the same folders. Everything is ended and cleaned up
     afterwards, also on Ctrl-C; continue an interrupted run with: atoll resume.
@@ -53,9 +53,9 @@ def up(
     values = {"deadline": deadline, "quorum": quorum, "patience": patience, "anchors": anchors}
     terms = build(Terms, "terms", values)
     chosen = experiment(choices | {"data": f"{sites}/"})
-    with _progress(chosen) as advance:
+    with progress(chosen) as advance:
         result = bring_up(str(sites), chosen, engine, terms, out, advance, network)
-    _show([result], as_json)
+    show_results([result], as_json)
 
 
 def keys(
@@ -64,7 +64,7 @@ def keys(
     out: Annotated[Path, typer.Option(help="Gets a folder for each side.")] = Path("kits"),
     engine: Engine = "nvflare",
 ) -> None:
-    """Make what each side needs: certificates and keys, one folder a site.
+    """Make what each side needs: certificates and keys, one folder per site.
 
     Give each site its own folder over a safe way, the server 'server' and 'operator', and keep
     'authority' offline. Call it again with further sites to add them.
@@ -81,12 +81,13 @@ def server(
     kits: Annotated[Path, typer.Option(help="Folder with 'server' and 'operator'.")] = Path("kits"),
     runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on (Flower; default: all).")
+        str | None,
+        typer.Option(help="Address to listen on, for Flower (default: all; loopback if local)."),
     ] = None,
 ) -> None:
     """Serve a federation: listens for sites, and sees submitted runs through.
 
-    Runs until it is told to end. A run that was interrupted is continued at the next start.
+    Runs until a signal ends it. A run that was interrupted is continued at the next start.
     """
     from atoll.deploy.service import serve
 
@@ -136,9 +137,9 @@ def submit(
     if not wait:
         print(run_dir)
         return
-    with _progress(read_plan(run_dir).experiment) as advance:
+    with progress(read_plan(run_dir).experiment) as advance:
         result = follow(run_dir, advance)
-    _show([result], as_json)
+    show_results([result], as_json)
 
 
 def status(
@@ -161,7 +162,7 @@ def status(
     if as_json:
         print(json.dumps(found))
         return
-    columns = ("run", "state", "last word", "round", "sites", "missing")
+    columns = ("run", "state", "last report", "round", "sites", "missing")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0))
     for entry in found:
         table.add_row(

@@ -37,10 +37,10 @@ def matched_anchors(fed: Remote, how: Literal["psi", "hash"]) -> tuple[np.ndarra
     lists, pairs = _hashed(fed) if how == "hash" else _blinded(fed)
     matches = [(sites.index(i), sites.index(j), *equal_places(a, b)) for (i, j), (a, b) in pairs]
     places, entities = _entities(matches, [len(_tensor(lists[site])) for site in sites])
-    asked: dict[str, Tree] = {
+    shared: dict[str, Tree] = {
         site: {"shared": torch.from_numpy(place)} for site, place in zip(sites, places, strict=True)
     }
-    answers = _turn(fed, "anchors", asked)
+    answers = _turn(fed, "anchors", shared)
     ranks = [np.array(answers[site].facts["rows"], dtype=np.int64) for site in sites]
     for site, rank, place in zip(sites, ranks, places, strict=True):
         if not np.array_equal(np.sort(rank), np.arange(len(place))):
@@ -74,7 +74,7 @@ def _hashed(fed: Remote) -> tuple[Lists, Pairs]:
 
 
 def _turn(fed: Remote, turn: str, trees: Mapping[str, Tree], **more: Any) -> dict[str, Answer]:
-    """A turn of the matching; it needs every site it asks."""
+    """A turn of the matching; it needs every site that it involves."""
     requests = {
         site: Request("match", fed.run, fed.attempt, {"turn": turn} | more, dict(tree))
         for site, tree in trees.items()
@@ -107,11 +107,11 @@ def _entities(
     return places, [roots[a + p] for a, p in zip(start[:-1].tolist(), places, strict=True)]
 
 
-def _root(parent: np.ndarray, node: int) -> int:
-    while parent[node] != node:
-        parent[node] = parent[parent[node]]
-        node = int(parent[node])
-    return node
+def _root(parent: np.ndarray, entry: int) -> int:
+    while parent[entry] != entry:
+        parent[entry] = parent[parent[entry]]
+        entry = int(parent[entry])
+    return entry
 
 
 def _numbers(entities: Sequence[np.ndarray], ranks: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

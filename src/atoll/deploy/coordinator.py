@@ -71,29 +71,29 @@ class Coordinator:
         try:
             return self._run()
         except AtollError as problem:
-            self._tell("stopped", str(problem))
+            self._report("stopped", str(problem))
             raise
         except Exception as problem:
-            self._tell("failed", type(problem).__name__)
+            self._report("failed", type(problem).__name__)
             raise
 
     def _run(self) -> Result | None:
         self.rounds.done = int(self.journal.status().get("round", 0))
-        self._tell("starting")
+        self._report("starting")
         self._assemble()
         sizes = self._begin()
         if self.rounds.restore() is None:
             self.rounds.done = 0
         while not self.rounds.over:
-            self._heed_stop()
+            self._check_stopped()
             if self.journal.handover:
-                self._tell("handover")
+                self._report("handover")
                 return None
             self._round()
         concluded = self._conclude()
         self._finish()
         result = self.rounds.store({}, sizes, concluded)
-        self._tell("complete")
+        self._report("complete")
         return result
 
     def _assemble(self) -> None:
@@ -110,11 +110,11 @@ class Coordinator:
             self._below_quorum()
 
     def _begin(self) -> list[Size]:
-        """Learn the sites' sizes, match anchors, and tell everybody what the run is."""
+        """Learn the sites' sizes, match anchors, and let every site know what the run is."""
         known = self.journal.sites()
         for site, answer in self._hello().items():
             known[site] = dict(answer.facts)
-        self._refuse_unlike(known)
+        self._refuse_different(known)
         self.journal.keep_sites(known)
         method = self.method
         match = partial(matched_anchors, self.fed, self.plan.terms.anchors)
@@ -131,11 +131,11 @@ class Coordinator:
         )
         self.rounds.state = method.start(info, self.plan.experiment.run.seed)
         blank = {"nodes": 0, "train": 0}
-        told = [known.get(site, blank) for site in self.plan.sites]
-        return [Size(int(facts["nodes"]), int(facts["train"])) for facts in told]
+        sizes = [known.get(site, blank) for site in self.plan.sites]
+        return [Size(int(facts["nodes"]), int(facts["train"])) for facts in sizes]
 
     def _hello(self) -> dict[str, Answer]:
-        """What a quorum tells of itself; an engine may take sites for present that are not yet."""
+        """What a quorum reports of itself; an engine may count sites that are not up yet."""
         until = time.monotonic() + self.plan.terms.patience
         while True:
             requests = {
@@ -146,28 +146,28 @@ class Coordinator:
                 return answers
             if time.monotonic() > until or self.stopped():
                 self._below_quorum()
-            self._tell("waiting", self.fed.shortage())
+            self._report("waiting", self.fed.shortage())
             time.sleep(1.0)
             with suppress(BelowQuorum):
                 self.fed.gather(max(until - time.monotonic(), 0.1), self.stopped)
 
     def _introduce(self, sites: tuple[str, ...]) -> None:
-        """Tell sites what the run is; also those that come back, who may have forgotten."""
+        """Let sites know what the run is; also those that come back, which may have lost it."""
         table = describe(self.plan.experiment)
-        # What a site must not be told to do: where it finds its data is its own business.
-        told = {k: v for k, v in table.items() if k not in ("data", "split", "partition")}
+        # Where a site finds its data is its own business.
+        public = {k: v for k, v in table.items() if k not in ("data", "split", "partition")}
         requests = {
             site: Request(
                 "begin",
                 self.plan.run,
                 self.fed.attempt,
-                {"experiment": told, "client": self.plan.sites.index(site)},
+                {"experiment": public, "client": self.plan.sites.index(site)},
             )
             for site in sites
         }
         self.fed.ask_sites("begin", requests)
 
-    def _refuse_unlike(self, known: dict[str, Any]) -> None:
+    def _refuse_different(self, known: dict[str, Any]) -> None:
         first = next(iter(known))
         for site, facts in known.items():
             for what in ("features", "classes", "names"):
@@ -188,14 +188,14 @@ class Coordinator:
                 back = was_missing - set(self.fed.missing)
                 if back:
                     self._introduce(tuple(back))
-                self._heed_stop()
-                self._tell("running")
+                self._check_stopped()
+                self._report("running")
                 self.validation = self.rounds.complete()
                 self._save()
                 return
             except BelowQuorum:
                 self.fed.attempt = self.journal.next_attempt()
-                self._tell("waiting", self.fed.shortage())
+                self._report("waiting", self.fed.shortage())
                 if self.journal.handover:
                     return
                 if time.monotonic() > until:
@@ -207,9 +207,9 @@ class Coordinator:
         # A table that is written every round is not made anew from its first entry.
         ledger.before, ledger.entries = ledger.table(), []
         self.rounds.save({})
-        self._tell("running")
+        self._report("running")
 
-    def _heed_stop(self) -> None:
+    def _check_stopped(self) -> None:
         if self.stopped():
             raise Stopped(f"the job was ended after round {self.rounds.done}.")
 
@@ -232,8 +232,8 @@ class Coordinator:
             f"{self.run_dir}"
         )
 
-    def _tell(self, state: str, message: str = "") -> None:
-        self.journal.tell(
+    def _report(self, state: str, message: str = "") -> None:
+        self.journal.report(
             run=self.plan.run,
             state=state,
             message=message,

@@ -15,7 +15,7 @@ from scipy import sparse
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.files import write_json
-from atoll.tree import Ragged
+from atoll.leaves import Ragged
 
 _STATUS, _HANDOVER = "status.json", "handover"
 _SITES, _ATTEMPT = "sites.json", "attempt.json"
@@ -29,10 +29,10 @@ class Journal:
         self.run_dir = run_dir
 
     def status(self) -> dict[str, Any]:
-        """What the coordinator last said; empty before it said anything."""
+        """What the coordinator reported last; empty before its first report."""
         return self._facts(_STATUS)
 
-    def tell(self, **status: Any) -> None:
+    def report(self, **status: Any) -> None:
         """What an operator sees."""
         write_json(self.run_dir / _STATUS, status | {"time": time.time()})
 
@@ -56,14 +56,14 @@ class Journal:
         return number
 
     def sites(self) -> dict[str, Any]:
-        """What the sites said of themselves when they came."""
+        """What the sites reported of themselves when they came."""
         return self._facts(_SITES)
 
     def keep_sites(self, known: dict[str, Any]) -> None:
         write_json(self.run_dir / _SITES, known)
 
     def anchors(self, match: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-        """Each site's anchors as numbers; matched once a run, then read from here."""
+        """Each site's anchors as numbers; matched once per run, then read from here."""
         path = self.run_dir / _ANCHORS
         if not path.is_file():
             numbers = match()

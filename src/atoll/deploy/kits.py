@@ -13,7 +13,7 @@ from pathlib import Path
 from atoll.data.parties import load_party
 from atoll.deploy.engine import Engine
 from atoll.deploy.engines import engine_named
-from atoll.deploy.families import MARK, end_families
+from atoll.deploy.marks import MARK, end_marked
 from atoll.deploy.settings import site_environment
 from atoll.errors import AtollError
 from atoll.files import write_json
@@ -52,7 +52,7 @@ def sites_of(kits: Path) -> tuple[str, ...]:
 
 
 def run_client(data: Path, kit: Path, state: Path) -> int:
-    """A site's process, in the foreground, until told to end. Returns its exit code."""
+    """A site's process, in the foreground, until a signal ends it. Returns its exit code."""
     facts = _facts(kit)
     load_party(data)  # what is wrong with the data is said here, where it can be mended
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def run_client(data: Path, kit: Path, state: Path) -> int:
     process = subprocess.Popen(command, env=env, start_new_session=True)
 
     def end(*_: object) -> None:
-        end_families({mark}, grace=3.0)
+        end_marked({mark}, grace=3.0)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)

@@ -15,7 +15,7 @@ from atoll.deploy.engines import engine_named
 from atoll.deploy.journal import Journal
 from atoll.deploy.operator import Operator, wait_for_operator
 from atoll.deploy.plan import Plan
-from atoll.deploy.processes import Household, Process, free_port, wait_for_port
+from atoll.deploy.processes import Process, ProcessGroup, free_port, wait_for_port
 from atoll.deploy.settings import SLOW
 from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError, Interrupted
@@ -26,7 +26,7 @@ _SECONDS_TO_LISTEN, _SECONDS_TO_CONNECT, _SECONDS_TO_FINISH = 120.0, 180.0, 30.0
 
 
 @dataclass
-class Stage:
+class LocalFederation:
     """A federation on this machine: its server, the sites' processes, and an operator.
 
     Keys, logs, runs and the sites' states lie under ``home``. ``sites`` are their folders of data.
@@ -35,7 +35,7 @@ class Stage:
     engine: Engine
     home: Path
     sites: dict[str, Path]
-    household: Household
+    processes: ProcessGroup
     interrupted: Callable[[], bool]
     operator: Operator = field(init=False)
 
@@ -59,7 +59,7 @@ class Stage:
             name, sites = self.engine.own_machine, list(self.sites)
             self.engine.make_kits(self.kits, name, free_port(), sites)
         server = self.engine.start_server(kit, self.runs, self.log("server"))
-        wait_for_port(self.port, _SECONDS_TO_LISTEN, self.household.add(server))
+        wait_for_port(self.port, _SECONDS_TO_LISTEN, self.processes.add(server))
 
     def connect_operator(self) -> Operator:
         self.operator = wait_for_operator(
@@ -72,7 +72,7 @@ class Stage:
     def start_site(self, site: str, more: Mapping[str, str] | None = None) -> Process:
         kit, state = self.kits / f"site-{site}", self.home / "state" / site
         process = self.engine.start_site(kit, site, self.sites[site], state, self.log(site), more)
-        return self.household.add(process)
+        return self.processes.add(process)
 
     def log(self, who: str) -> Path:
         return self.home / "logs" / f"{who}.log"
@@ -82,12 +82,12 @@ class Stage:
         link = self.runs / plan.run
         if not link.is_symlink():
             link.symlink_to(run_dir.resolve(), target_is_directory=True)
-        asked: list[float] = []
+        stopping: list[float] = []
 
         def check() -> None:
-            _server_lives(self.household, run_dir)
+            _server_lives(self.processes, run_dir)
             if self.interrupted():
-                _stop_in_order(run_dir, asked)
+                _stop_in_order(run_dir, stopping)
 
         Supervisor(self.operator, plan, run_dir, progress, check).run()
         return load_result(run_dir, plan.experiment)
@@ -110,7 +110,7 @@ class Stage:
             raise Interrupted(
                 f"interrupted while starting; continue with: atoll resume {self.home.parent}"
             )
-        for process in self.household.members.values():
+        for process in self.processes.members.values():
             if not process.alive:
                 raise AtollError(
                     f"{process.name} ended while starting ({process.last_words()}); see "
@@ -121,13 +121,13 @@ class Stage:
 @contextmanager
 def federation(
     home: Path, engine: str, sites: dict[str, Path], slow: Mapping[str, str] | None = None
-) -> Iterator[Stage]:
+) -> Iterator[LocalFederation]:
     """A federation on this machine that stands, and is ended on leaving.
 
     ``slow`` delays every step of a site by so many seconds, for drills.
     """
-    with Household() as household, _interrupts() as interrupted:
-        stage = Stage(engine_named(engine), home, sites, household, interrupted)
+    with ProcessGroup() as processes, _interrupts() as interrupted:
+        stage = LocalFederation(engine_named(engine), home, sites, processes, interrupted)
         stage.start_server()
         with closing(stage.connect_operator()):
             for site in sites:
@@ -136,8 +136,8 @@ def federation(
             yield stage
 
 
-def _server_lives(household: Household, run_dir: Path) -> None:
-    server = household.members["the server"]
+def _server_lives(processes: ProcessGroup, run_dir: Path) -> None:
+    server = processes.members["the server"]
     if not server.alive:
         raise AtollError(
             f"the server died after round {Journal(run_dir).status().get('round', 0)}; see "
@@ -145,14 +145,14 @@ def _server_lives(household: Household, run_dir: Path) -> None:
         )
 
 
-def _stop_in_order(run_dir: Path, asked: list[float]) -> None:
+def _stop_in_order(run_dir: Path, stopping: list[float]) -> None:
     """Let the round finish, then end; but not forever, and not before there is one."""
     journal = Journal(run_dir)
-    if not asked:
+    if not stopping:
         journal.ask_for_handover()
-        asked.append(time.monotonic())
+        stopping.append(time.monotonic())
     status = journal.status()
-    late = time.monotonic() - asked[0] > _SECONDS_TO_FINISH
+    late = time.monotonic() - stopping[0] > _SECONDS_TO_FINISH
     if status.get("state") in (None, "handover") or late:
         raise Interrupted(
             f"interrupted after round {status.get('round', 0)}; continue with: atoll resume "

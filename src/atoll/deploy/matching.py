@@ -5,9 +5,9 @@ Every site hashes its ids to points of a curve and raises them to a secret expon
 which raise it to theirs: ``H(x)^(ab)``, the same whoever went first. It compares the two lists of a
 pair: equal points are the same entity. So the coordinator learns which entries match, a site which
 of its own nodes somebody else holds too, and nobody an id that is not its own: without an exponent
-a dictionary of all ids is of no use, since ``H(x)^a`` can't be told from a random point. The curve
-and the hashing are those of ``openmined.psi``. Parties are taken to follow the protocol: one that
-submits ids it does not hold learns whether somebody else does, as with any such protocol.
+a dictionary of all ids is of no use, since nobody can distinguish ``H(x)^a`` from a random point.
+The curve and the hashing are those of ``openmined.psi``. Parties are taken to follow the protocol:
+one that submits ids it does not hold learns whether somebody else does, as with any such protocol.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from atoll.archive import read_tree, write_tree
 from atoll.deploy.durable import Durable
 from atoll.errors import AtollError
 from atoll.files import PRIVATE
-from atoll.tree import Leaf, Ragged, Tree
+from atoll.tree import Leaf, Tree
 
 _POINT = 33  # a compressed point of P-256
 _LARGEST_LIST = 20_000_000
@@ -90,7 +90,7 @@ class Matcher:
         return _dense(read_tree(self.folder / _SECRET)[0][name]).numpy()
 
     def _settle(self, shared: np.ndarray) -> list[int]:
-        """Note which rows are anchors; the answer ranks the places that were asked about."""
+        """Note which rows are anchors; the answer ranks the places in question."""
         rows = self._kept("order")[shared]
         ascending = np.sort(rows)
         Durable(self.folder).keep_facts("anchors", {"rows": ascending.tolist()})
@@ -133,8 +133,8 @@ def _points(leaf: Leaf) -> np.ndarray:
 
 
 def _dense(leaf: Leaf) -> torch.Tensor:
-    if isinstance(leaf, Ragged):
-        raise ValueError("a ragged list")
+    if not isinstance(leaf, torch.Tensor):
+        raise ValueError("no plain list")
     return leaf
 
 

@@ -12,7 +12,7 @@ from atoll.errors import AtollError, unknown
 
 
 def read_network(file: Path, sites: Sequence[str]) -> torch.Tensor:
-    """Links ``[K, K]`` from a CSV of two sites and an optional weight a line, both ways."""
+    """Links ``[K, K]`` from a CSV of two sites and an optional weight per line, both ways."""
     matrix = torch.zeros(len(sites), len(sites), dtype=torch.float64)
     try:
         rows = [row for row in csv.reader(file.read_text().splitlines()) if row]

@@ -12,6 +12,7 @@ from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, build, describe, read_table, resolve
 from atoll.experiment.result import store_setup
 from atoll.files import write_toml
+from atoll.options import check_options, option
 
 FILE = "deployment.toml"
 
@@ -26,17 +27,13 @@ class Terms:
     are matched: ``psi``, or ``hash``, which anybody with a dictionary of the ids can undo.
     """
 
-    deadline: float = 600.0
-    quorum: int = 0
-    patience: float = 600.0
+    deadline: float = option(600.0, above=0)
+    quorum: int = option(0, at_least=0)
+    patience: float = option(600.0, above=0)
     anchors: Literal["psi", "hash"] = "psi"
 
     def __post_init__(self) -> None:
-        for name in ("deadline", "patience"):
-            if getattr(self, name) <= 0:
-                raise AtollError(f"{name} is {getattr(self, name):g} s; it must be above 0.")
-        if self.quorum < 0:
-            raise AtollError(f"quorum is {self.quorum}; 0 means more than half of the sites.")
+        check_options("terms", self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from atoll.deploy.families import MARK, end_families
+from atoll.deploy.marks import MARK, end_marked
 from atoll.errors import AtollError
 
 
@@ -41,8 +41,8 @@ class Process:
         return self.popen.poll() is None
 
     def kill(self) -> None:
-        """End the whole family at once, as a power cut would."""
-        end_families({self.mark}, grace=0.0)
+        """End it and all it started at once, as a power cut would."""
+        end_marked({self.mark}, grace=0.0)
         self.popen.wait(10)
 
     def last_words(self) -> str:
@@ -54,14 +54,14 @@ class Process:
         return lines[-1][-300:] if lines else ""
 
 
-class Household:
+class ProcessGroup:
     """Processes that end together: on leaving, on an error, and when we ourselves are killed."""
 
     def __init__(self) -> None:
         self.members: dict[str, Process] = {}
         self._all: list[Process] = []
 
-    def __enter__(self) -> Household:
+    def __enter__(self) -> ProcessGroup:
         self._guard = subprocess.Popen(
             python("-m", "atoll.deploy.guard"), stdin=subprocess.PIPE, start_new_session=True
         )
@@ -81,7 +81,7 @@ class Household:
         problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        end_families({process.mark for process in self._all}, grace=3.0)
+        end_marked({process.mark for process in self._all}, grace=3.0)
         for process in self._all:
             process.popen.wait(10)
         assert self._guard.stdin is not None

@@ -55,7 +55,7 @@ class Remote(Federation):
     def gather(self, patience: float, stopped: Callable[[], bool] = lambda: False) -> None:
         """Look for missing sites; wait for a quorum, and stop if it does not come about."""
         until = time.monotonic() + patience
-        told = False
+        warned = False
         while True:
             if self.missing:
                 for site in self.fleet.present(tuple(self.missing)):
@@ -63,9 +63,9 @@ class Remote(Federation):
                     del self.missing[site]
             if len(self.present) >= self.quorum or stopped():
                 return
-            if not told:
+            if not warned:
                 log.warning("%s; waiting for up to %.0f s.", self.shortage(), patience)
-                told = True
+                warned = True
             if time.monotonic() > until:
                 raise BelowQuorum(self.shortage())
             time.sleep(_BETWEEN_LOOKS)

@@ -17,7 +17,7 @@ from atoll.deploy.journal import Journal
 from atoll.deploy.kits import engine_of
 from atoll.deploy.operator import Operator, wait_for_operator
 from atoll.deploy.plan import is_deployed, read_plan
-from atoll.deploy.processes import Household, Process
+from atoll.deploy.processes import Process, ProcessGroup
 from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError
 from atoll.experiment.result import is_complete
@@ -28,18 +28,18 @@ _SECONDS_TO_ANSWER = 120.0
 
 
 class Ended(Exception):
-    """The service was asked to end."""
+    """The service is to end."""
 
 
 def serve(kits: Path, runs: Path, host: str | None = None) -> None:
-    """Run the server until told to end; runs one after the other."""
+    """Run the server until a signal ends it; runs one after the other."""
     engine = engine_of(kits / "server")
     runs.mkdir(parents=True, exist_ok=True)
     before = {n: signal.signal(n, _end) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with Household() as household:
+        with ProcessGroup() as processes:
             log_file = runs / "server.log"
-            server = household.add(engine.start_server(kits / "server", runs, log_file, host))
+            server = processes.add(engine.start_server(kits / "server", runs, log_file, host))
             operator = wait_for_operator(
                 lambda: engine.operator(kits / "operator"),
                 lambda: _check(server),

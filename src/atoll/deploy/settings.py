@@ -15,7 +15,7 @@ RUNS, DATA, STATE, SLOW = "ATOLL_RUNS", "ATOLL_SITE_DATA", "ATOLL_SITE_STATE", "
 
 
 def site_environment(data: Path, state: Path) -> dict[str, str]:
-    """Where a site finds its data and keeps its state; never told to anybody."""
+    """Where a site finds its data and keeps its state; never sent to anybody."""
     return {DATA: str(data.resolve()), STATE: str(state.resolve())}
 
 

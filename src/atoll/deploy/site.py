@@ -31,6 +31,7 @@ from atoll.federation.codec import (
 )
 from atoll.federation.host import Host
 from atoll.graph import Graph
+from atoll.leaves import Ragged
 from atoll.rng import stream
 from atoll.tree import Leaf, Tree, copy, kind
 
@@ -47,7 +48,7 @@ class Busy(RuntimeError):
 
 
 class NotBegun(RuntimeError):
-    """A step of a run that this site was never told about."""
+    """A step of a run that this site does not know."""
 
 
 class Site:
@@ -186,11 +187,11 @@ class _RunAtSite:
         if (request.attempt, call.round) < (self.attempt, self.round):
             raise Stale(f"attempt {request.attempt}, round {call.round}")
         if request.attempt != self.attempt:
-            before = self.durable.rolled_back(call.round)
-            self.host.state = copy(self._fresh) if before is None else before
-        seen = _versions(self.host.state)
+            earlier = self.durable.rolled_back(call.round)
+            self.host.state = copy(self._fresh) if earlier is None else earlier
+        before = _versions(self.host.state)
         [batch] = self.host.perform(call, self.host.cohort.clients, row)
-        changed = _versions(self.host.state) != seen
+        changed = _versions(self.host.state) != before
         if changed or (request.attempt, call.round) != (self.attempt, self.round):
             self.durable.save(call.round, request.attempt, self.host.state)
         self.attempt, self.round = request.attempt, call.round
@@ -203,4 +204,5 @@ def _versions(state: Tree) -> dict[str, tuple[int, int]]:
 
 
 def _values(leaf: Leaf) -> torch.Tensor:
+    assert isinstance(leaf, torch.Tensor | Ragged), "a state has no other leaves"
     return leaf if isinstance(leaf, torch.Tensor) else leaf.values

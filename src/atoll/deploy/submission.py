@@ -21,7 +21,7 @@ _BETWEEN_LOOKS = 0.5
 def hand_in(
     runs: Path, kits: Path, experiment: Experiment, terms: Terms, network: Path | None
 ) -> Path:
-    """Lay a run down where the server finds it."""
+    """Put a run where the server finds it."""
     plan = new_plan(engine_of(kits / "server").name, sites_of(kits), experiment, terms)
     if experiment.method.needs_network and network is None:
         raise needs_network(experiment.method.registered_name)
@@ -40,7 +40,7 @@ def hand_in_again(runs: Path, run: str) -> Path:
     if not is_deployed(run_dir):
         raise AtollError(f"there is no run '{run}' in '{runs}'; see: atoll status")
     journal = Journal(run_dir)
-    journal.tell(**journal.status() | {"state": "waiting", "message": ""})
+    journal.report(**journal.status() | {"state": "waiting", "message": ""})
     (run_dir / AGAIN).touch()
     return run_dir
 

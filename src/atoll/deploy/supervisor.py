@@ -1,4 +1,4 @@
-"""Sees a run through: one job after the other, until it is complete or has to stop."""
+"""Supervises a run: one job after the other, until it is complete or has to stop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Supervisor:
     def run(self) -> None:
         """Until the run is complete. Raises the coordinator's own sentence if it stops."""
         shown, vain = 0, 0
-        self._muster()
+        self._wait_for_sites()
         while True:
             before = int(self._journal.status().get("round", 0))
             job = self._start()
@@ -58,7 +58,7 @@ class Supervisor:
                     f"and continue with: atoll resume {self.run_dir}"
                 )
 
-    def _muster(self) -> None:
+    def _wait_for_sites(self) -> None:
         """Wait for the sites: for all of them at first, for a quorum where a run is continued."""
         until = time.monotonic() + self.plan.terms.patience
         begun = bool(self._journal.status())

@@ -17,7 +17,7 @@ _COUNT = "metric/nodes"
 
 @dataclass
 class History:
-    """Scores a round and client, and seconds and bytes a round.
+    """Scores per round and client, and seconds and bytes per round.
 
     Whatever ``metric/NAME [K, 3]`` a method measures becomes three columns, ``train_NAME``,
     ``val_NAME`` and ``test_NAME``. ``metric`` is the one by which the best round is chosen.
@@ -26,7 +26,7 @@ class History:
     metric: str = "accuracy"
     scores: list[polars.DataFrame] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    # Rounds not yet in a frame: a frame a round costs more than a round of a small federation.
+    # Rounds not yet in a frame: one frame per round costs more than a round of a small federation.
     fresh: list[dict[str, np.ndarray]] = field(default_factory=list)
 
     def add(self, round: int, replies: Replies | None, seconds: float, up: int, down: int) -> float:
@@ -53,14 +53,14 @@ class History:
         return float(known.mean()) if len(known) else float("nan")
 
     def restore(self, scores: polars.DataFrame, rounds: polars.DataFrame, last: int) -> None:
-        """Take up the tables of a run again, up to a round."""
+        """Continue from the tables of a run, up to a round."""
         until = polars.col("round") <= last
         # A run without scores so far has left a table without columns.
         self.scores = [scores.filter(until)] if scores.width else []
         self.rounds = rounds.filter(until).to_dicts()
 
     def table(self) -> polars.DataFrame:
-        """One row a scored round and client."""
+        """One row per scored round and client."""
         if self.fresh:
             columns = {
                 name: np.concatenate([part[name] for part in self.fresh]) for name in self.fresh[0]
@@ -99,7 +99,7 @@ class Best:
         value = self.scores[column].mean()
         return float("nan") if value is None else float(value)  # type: ignore[arg-type]
 
-    def spread(self, column: str) -> float:
+    def std(self, column: str) -> float:
         """Standard deviation over clients; zero where there is only one."""
         value = self.scores[column].std(ddof=0)
         return float("nan") if value is None else float(value)  # type: ignore[arg-type]

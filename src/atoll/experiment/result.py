@@ -112,7 +112,7 @@ class Result:
             "run_dir": str(self.run_dir),
         }
 
-    def spread(self) -> float:
+    def std_over_clients(self) -> float:
         """Standard deviation of the test score over clients."""
         known = self.test_scores()
         return float(np.std(known)) if known else float("nan")
@@ -129,7 +129,7 @@ def _number(value: float) -> float | None:
 
 
 def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
-    """An empty directory: the one asked for, or a fresh one under ``runs/``."""
+    """An empty directory: the one given, or a fresh one under ``runs/``."""
     if out is None:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         stem = f"{stamp}-{experiment.method.registered_name}-{experiment.data.registered_name}"
@@ -161,7 +161,7 @@ def environment() -> dict[str, Any]:
 
 
 def store_setup(run_dir: Path, experiment: Experiment, threads: int) -> None:
-    """What was asked for and what it ran on."""
+    """The experiment, and what it ran on."""
     write_toml(run_dir / "config.toml", describe(experiment))
     facts = {"seed": experiment.run.seed, "threads": threads}
     write_toml(run_dir / "environment.toml", environment() | facts)

@@ -50,7 +50,7 @@ def load_whole(experiment: Experiment) -> Graph:
 
 
 def parties_of(experiment: Experiment, whole: Graph) -> list[Graph]:
-    """The whole graph, cut: one graph a client."""
+    """The whole graph, cut: one graph per client."""
     return experiment.partition.cut(whole, partition_rng(experiment))
 
 
@@ -61,7 +61,7 @@ def partition_rng(experiment: Experiment) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Parties:
-    """What an experiment trains on: one graph a client, and what the server knows of them."""
+    """What an experiment trains on: one graph per client, and what the server knows of them."""
 
     graphs: list[Graph]
     anchors: tuple[np.ndarray, ...] = ()
@@ -69,7 +69,7 @@ class Parties:
 
 
 def load_parties(experiment: Experiment) -> Parties:
-    """One graph a client; the whole graph for a pooled method."""
+    """One graph per client; the whole graph for a pooled method."""
     method, whole = experiment.method, load_whole(experiment)
     parts = [whole] if method.pooled else parties_of(experiment, whole)
     coins = (stream(experiment.run.seed, k, 0, "task") for k in range(len(parts)))
@@ -111,8 +111,9 @@ def run_experiment(
 ) -> Result:
     """Run an experiment from its first round and keep it in a run directory.
 
-    Without ``ledger`` the table of every tensor that crossed is not written: with a row a tensor,
-    client and round, it can take as long as the rounds themselves. Totals are kept in any case.
+    Without ``ledger`` the table of every tensor that crossed is not written: with one row per
+    tensor, client and round, it can take as long as the rounds themselves. Totals are kept in any
+    case.
     """
     parties = load_parties(experiment)
     loop = _Loop(experiment, parties, new_run_dir(experiment, out), progress, ledger)

@@ -141,7 +141,7 @@ def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor | Ragged]
     return state
 
 
-def _replaced(old: Any, rows: Tensor, new: Any) -> Tensor | Ragged:
+def _replaced(old: Any, rows: Tensor, new: Any) -> Any:
     if isinstance(old, Ragged):
         return old.replaced(rows.tolist(), new)
     if len(rows) == len(old):
@@ -278,16 +278,15 @@ class Federation(ABC):
     def _leave_out(self, step: str, batch: Batch, bad: Mapping[int, str]) -> Batch:
         """The batch without some of its positions, each put on record with the reason."""
         for position, reason in sorted(bad.items()):
-            client = batch.clients[position]
-            self.rejections.append(Rejection(self.round, step, client, reason))
-            log.warning(
-                "round %d: client %d's reply to '%s' is left out: %s.",
-                self.round,
-                client,
-                step,
-                reason,
-            )
+            self.reject(step, batch.clients[position], reason)
         return without(batch, bad) if bad else batch
+
+    def reject(self, step: str, client: int, reason: str) -> None:
+        """Put on record that a reply is left out."""
+        self.rejections.append(Rejection(self.round, step, client, reason))
+        log.warning(
+            "round %d: client %d's reply to '%s' is left out: %s.", self.round, client, step, reason
+        )
 
     def _nobody(self, step: str) -> NoReplies:
         return NoReplies(f"no client gave a usable reply to '{step}' in round {self.round}.")

@@ -13,7 +13,7 @@ from atoll.partition.base import Partition, partitions
 @partitions.register("natural")
 @dataclass(frozen=True, kw_only=True)
 class Natural(Partition):
-    """A client for each natural owner in the data; nothing is invented.
+    """One client per natural owner in the data; nothing is invented.
 
     ``clients`` takes only so many, the largest first; 0, the default, takes all in the order of
     the data, so that parties written to folders and read back keep their numbers.

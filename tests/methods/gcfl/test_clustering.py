@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from atoll.ops.clustering import dtw_distances, min_cut
+from atoll.methods.gcfl.clustering import dtw_distances, min_cut
 
 
 def test_two_tight_pairs_are_cut_apart():

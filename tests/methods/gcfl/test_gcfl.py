@@ -11,8 +11,8 @@ from atoll.experiment.config import resolve
 from atoll.experiment.runner import resume, run_experiment
 from atoll.federation.validation import without
 from atoll.methods.gcfl import GCFL
-from atoll.ops.clustering import dtw_distances, min_cut
-from atoll.tree import copy, under
+from atoll.methods.gcfl.clustering import dtw_distances, min_cut
+from atoll.tree import copy, flat, nested, under
 from small_federations import community_parties
 
 
@@ -115,12 +115,11 @@ def test_norms_in_the_window_are_those_of_the_updates():
 
 
 def test_standardised_windows_compare_shapes():
-    """The same curve at twice the height is alike when standardised, and only then."""
+    """The same curve at twice the height is most similar when standardised, and only then."""
     curve = torch.tensor([1.0, 3.0, 2.0], dtype=torch.float64)
     windows = {"norms": torch.stack([curve, 2 * curve, torch.tensor([3.0, 1.0, 1.0]).double()])}
-    members = torch.arange(3)
-    shapes = GCFL(sequences=True, window=3, standardise=True)._alikeness(curve, windows, members)
-    heights = GCFL(sequences=True, window=3)._alikeness(curve, windows, members)
+    shapes = GCFL(sequences=True, window=3, standardise=True).similarity(curve, windows)
+    heights = GCFL(sequences=True, window=3).similarity(curve, windows)
     assert float(shapes[0, 1]) == float(shapes.max())
     assert float(heights[0, 1]) < float(heights.max())
 
@@ -141,8 +140,8 @@ def without_clients(fed, missing):
 
     def lossy(call, to, each):
         for batch in deliver(call, to, each):
-            lost = torch.tensor([c in missing and call.step == "train" for c in batch.clients])
-            yield without(batch, lost)
+            lost = [i for i, client in enumerate(batch.clients) if client in missing]
+            yield without(batch, lost) if call.step == "train" else batch
 
     fed.deliver = lossy
 
@@ -153,7 +152,7 @@ def test_a_client_that_does_not_answer_follows_its_cluster():
     before = copy(outcome.server)
     without_clients(outcome.fed, {3})
     outcome.fed.begin(9)
-    after = method.round(outcome.fed, outcome.server, 9)
+    after = flat(method.round(outcome.fed, nested(outcome.server), 9))
     assert after["cluster/of"].tolist() == [0, 0, 0, 1, 1, 1]
     for name, p in under(after, "model").items():
         assert torch.equal(p[3], p[4])
@@ -166,9 +165,10 @@ def test_the_absent_stay_with_the_larger_part_and_a_silent_cluster_stands_still(
     outcome = train(method, parties, rounds=1)
     without_clients(outcome.fed, {0, 5})
     outcome.fed.begin(2)
-    method.round(outcome.fed, copy(outcome.server), 2)
+    method.round(outcome.fed, nested(copy(outcome.server)), 2)
     outcome.fed.begin(3)
-    of = make("gcfl", warmup=1).round(outcome.fed, copy(outcome.server), 3)["cluster/of"]
+    server = make("gcfl", warmup=1).round(outcome.fed, nested(copy(outcome.server)), 3)
+    of = server["cluster"]["of"]
     answered = of[1:5].tolist()
     larger = max(set(answered), key=answered.count)
     assert len(set(answered)) == 2
@@ -176,7 +176,7 @@ def test_the_absent_stay_with_the_larger_part_and_a_silent_cluster_stands_still(
     assert of[0] == of[5]
     apart = copy(outcome.server) | {"cluster/of": torch.tensor([1, 0, 0, 0, 0, 1])}
     outcome.fed.begin(4)
-    after = make("gcfl").round(outcome.fed, apart, 4)
+    after = flat(make("gcfl").round(outcome.fed, nested(apart), 4))
     for name, p in under(after, "model").items():
         assert torch.equal(p[[0, 5]], under(apart, "model")[name][[0, 5]])
         assert not torch.equal(p[1], under(apart, "model")[name][1])
@@ -187,7 +187,7 @@ def test_a_silent_clients_window_waits():
     outcome = train(method, community_parties(), rounds=1)
     without_clients(outcome.fed, {2})
     outcome.fed.begin(2)
-    after = method.round(outcome.fed, outcome.server, 2)
+    after = flat(method.round(outcome.fed, nested(outcome.server), 2))
     assert after["window/filled"].tolist() == [2, 2, 1, 2, 2, 2]
     assert torch.equal(after["window/norms"][2], outcome.server["window/norms"][2])
 
@@ -209,7 +209,7 @@ def test_clusters_and_windows_survive_an_interruption(tmp_path):
     with pytest.raises(Interrupted):
         run_experiment(resolve(table), tmp_path / "cut", press_ctrl_c_after_round_3)
     _, server, _ = load_checkpoint(tmp_path / "cut")
-    assert len(set(server["cluster/of"].tolist())) == 2
+    assert len(set(server["cluster"]["of"].tolist())) == 2
     resume(tmp_path / "cut")
     whole, cut = ((tmp_path / d / "parameters.safetensors").read_bytes() for d in ("whole", "cut"))
     assert whole == cut

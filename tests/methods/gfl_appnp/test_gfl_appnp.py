@@ -373,7 +373,7 @@ def test_who_trains_but_does_not_answer_leaves_the_average_to_the_others(monkeyp
     parties = community_parties()
     honest = GFLAPPNP.update
 
-    def broken(self, client, model, context, gradient=None):
+    def broken(self, client, model, context, gradient):
         reply = honest(self, client, model, context, gradient)
         reply.kinds["model"]["lin1.weight"][2] = torch.nan
         return reply
@@ -395,7 +395,12 @@ def test_no_step_copies_the_shared_model_for_every_client(step):
     views = {name: p.expand(10**12, *p.shape) for name, p in model.items()}
     others = torch.zeros(cohort.k, cohort.classes, dtype=torch.float64)
     context = {"own": torch.ones(cohort.k, dtype=torch.float64), "others": others}
-    sent = {} if step == "represent" else {"context": context}
+    sent = {
+        "represent": {},
+        "update": {"context": context, "gradient": {}},
+        "evaluate": {"context": context},
+        "judge_by_mean": {"context": context},
+    }[step]
     reply = getattr(method, step)(client, model=views, **sent)
     leaves = [leaf for kind in reply.kinds.values() for leaf in kind.values()]
     assert leaves

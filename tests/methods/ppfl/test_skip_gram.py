@@ -49,9 +49,9 @@ def start(seed: int = 0) -> np.ndarray:
 def test_nodes_that_meet_come_to_lie_together(negative):
     vectors, _ = trained(np.random.default_rng(0), start(), epochs=10, negative=negative)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    likeness = unit @ unit.T
-    assert likeness[:6, :6].mean() > 0.9
-    assert likeness[:6, 6:].mean() < 0.5
+    similarity = unit @ unit.T
+    assert similarity[:6, :6].mean() > 0.9
+    assert similarity[:6, 6:].mean() < 0.5
 
 
 def test_hierarchical_softmax_starts_a_new_tree_and_leaves_contexts_alone():

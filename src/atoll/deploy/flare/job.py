@@ -41,7 +41,7 @@ class FlareFleet(Fleet):
 
     def exchange(self, messages: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
         in_job = self.within_reach(messages)
-        # One request a site: FLARE 2.9's own multicast fails (it passes on an unknown argument).
+        # One request per site: FLARE 2.9's own multicast fails (it passes on an unknown argument).
         tasks = {
             site: self._pool.submit(self._send, site, message, seconds)
             for site, message in messages.items()

@@ -1,4 +1,4 @@
-"""What each side of an NVIDIA FLARE federation needs: certificates and settings, a folder each."""
+"""What each side of an NVIDIA FLARE federation needs: certificates and settings."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class FlareOperator(Operator):
     """A session with the server, under the operator's certificate; opened anew when it breaks."""
 
     def __init__(self, kit: Path, seconds: float = 60.0) -> None:
-        # FLARE's loggers have no common name; what they say of lost connections is told here.
+        # FLARE's loggers have no common name; what they say of lost connections is reported by us.
         logging.getLogger("nvflare").setLevel(logging.CRITICAL)
         self.kit = kit.resolve()
         self.seconds = seconds
@@ -61,8 +61,8 @@ class FlareOperator(Operator):
         )
         if not awake:
             return set()
-        told = self._ask(lambda session: session.get_client_job_status(awake)) or []
-        return {str(client["client_name"]) for client in told if client["status"] == "no_jobs"}
+        found = self._ask(lambda session: session.get_client_job_status(awake)) or []
+        return {str(client["client_name"]) for client in found if client["status"] == "no_jobs"}
 
     def close(self) -> None:
         session, self._session = self._session, None

@@ -1,4 +1,4 @@
-"""What each side of a Flower federation needs: certificates, keys and addresses, a folder each."""
+"""What each side of a Flower federation needs: certificates, keys and addresses."""
 
 from __future__ import annotations
 

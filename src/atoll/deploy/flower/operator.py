@@ -67,8 +67,8 @@ class FlowerOperator(Operator):
         there = {str(supernode["node-id"]) for supernode in self.supernodes()}
         for key in sorted((self.kit / PUBLIC_KEYS).glob("*.pub")):
             if known.get(key.stem) not in there:
-                said = self._flwr("supernode", "register", str(key), "atoll", "--name", key.stem)
-                known[key.stem] = str(said["node-id"])
+                output = self._flwr("supernode", "register", str(key), "atoll", "--name", key.stem)
+                known[key.stem] = str(output["node-id"])
                 write_json(self.kit / _REGISTERED, known)
 
     def submit(self, plan: Plan) -> str:
@@ -83,12 +83,12 @@ class FlowerOperator(Operator):
                 "supernodes": json.dumps(self._registered()),
             }
             write_toml(Path(folder) / "values.toml", values)
-            said = self._flwr("run", str(app), "atoll", "-c", str(Path(folder) / "values.toml"))
-        return str(said["run-id"])
+            output = self._flwr("run", str(app), "atoll", "-c", str(Path(folder) / "values.toml"))
+        return str(output["run-id"])
 
     def state(self, job: str) -> JobState:
-        said = self._flwr("ls", "atoll", "--run-id", job)
-        [run] = said["runs"]
+        output = self._flwr("ls", "atoll", "--run-id", job)
+        [run] = output["runs"]
         status = str(run["status"])
         if status.startswith("finished"):
             return "ended"
@@ -126,10 +126,13 @@ class FlowerOperator(Operator):
             raise OutOfTouch(f"flwr {arguments[0]} did not answer in time.") from None
         start = done.stdout.find("{")
         try:
-            said: dict[str, Any] = json.loads(done.stdout[start:])
+            output: dict[str, Any] = json.loads(done.stdout[start:])
         except ValueError:
-            said = {"success": False, "error-message": (done.stderr or done.stdout).strip()[-300:]}
-        if not said.get("success"):
-            reason = said.get("error-message", "it gives no reason")
+            output = {
+                "success": False,
+                "error-message": (done.stderr or done.stdout).strip()[-300:],
+            }
+        if not output.get("success"):
+            reason = output.get("error-message", "it gives no reason")
             raise OutOfTouch(f"flwr {arguments[0]} failed: {reason}")
-        return said
+        return output

@@ -35,7 +35,7 @@ def main(command: list[str]) -> int:
 
 def keep_trying(command: list[str], env: dict[str, str]) -> int:
     """Run the SuperNode; if it is refused because its last life is not forgotten yet, again."""
-    told_to_end = Event()
+    ending = Event()
     until = time.monotonic() + _SECONDS_TO_TRY
     while True:
         process = subprocess.Popen(
@@ -43,7 +43,7 @@ def keep_trying(command: list[str], env: dict[str, str]) -> int:
         )
 
         def end(*_: object, process: subprocess.Popen[bytes] = process) -> None:
-            told_to_end.set()
+            ending.set()
             process.terminate()
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -55,7 +55,7 @@ def keep_trying(command: list[str], env: dict[str, str]) -> int:
         code = process.wait()
         # What the SuperNode has started may hold its output open.
         reader.join(1.0)
-        if not refused.is_set() or told_to_end.wait(_BETWEEN_TRIES) or time.monotonic() > until:
+        if not refused.is_set() or ending.wait(_BETWEEN_TRIES) or time.monotonic() > until:
             return code
 
 

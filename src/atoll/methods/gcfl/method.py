@@ -1,23 +1,20 @@
 """Clustered federated learning by bi-partition."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from atoll.cohort import Cohort
-from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
-from atoll.methods.base import Info, Method, initial_model, methods
-from atoll.ops.clustering import dtw_distances, min_cut
+from atoll.federation.protocol import Federation, Replies, Reply, client_step, updated
+from atoll.methods.base import Info, Method, register
+from atoll.methods.client import Client
+from atoll.methods.gcfl.clustering import dtw_distances, min_cut
 from atoll.ops.similarity import cosine
-from atoll.rng import CohortRng
-from atoll.tree import Params, Tree, prefixed, spread, under
+from atoll.options import option
+from atoll.tree import Kinds, Params, spread
 
 
-@methods.register("gcfl")
-@dataclass(frozen=True, kw_only=True)
+@register("gcfl")
 class GCFL(Method):
     """Clusters of clients share a model and split by their updates (GCFL, Xie et al., 2021).
 
@@ -28,7 +25,7 @@ class GCFL(Method):
         ``| 1/|C| sum_i d_i | < eps1``  and  ``max_i |d_i| > eps2``
 
     (the cluster as a whole stands still while some member still moves), by the lightest cut of the
-    complete graph over its members whose edges weigh how alike two updates are. Then every
+    complete graph over its members whose edges weigh the similarity of two updates. Then every
     cluster, the new ones included, takes the mean of its members' updates, weighted by labelled
     nodes. Clusters never merge. A client that did not answer follows its cluster, and the larger
     part of it where it splits.
@@ -54,141 +51,117 @@ class GCFL(Method):
       has 0.025 to 0.08 for ``eps1`` and 0.045 to 0.4 for ``eps2``, at a tenth of the rate.
     """
 
-    eps1: float = 10.0
-    eps2: float = 0.0
-    warmup: int = 20
-    smallest: int = 2
+    eps1: float = option(10.0, at_least=0)
+    eps2: float = option(0.0, at_least=0)
+    warmup: int = option(20, at_least=0)
+    smallest: int = option(2, at_least=1)
     sequences: bool = False
-    window: int = 10
+    window: int = option(10, at_least=2)
     standardise: bool = False
     evaluates: Literal["local", "cluster"] = "local"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("eps1", 0), ("eps2", 0), ("warmup", 0), ("smallest", 1)):
-            if not getattr(self, name) >= least:
-                raise AtollError(
-                    f"method.{name} is {getattr(self, name)}; it must be at least {least}."
-                )
-        if self.window < 2:
-            raise AtollError(f"method.window is {self.window}; a sequence needs at least 2 rounds.")
-
-    def start(self, info: Info, seed: int) -> Tree:
-        model = initial_model(self.model, info.features, info.classes, info.dtype, seed)
-        state = prefixed("model", spread(model, info.clients))
-        state["cluster/of"] = torch.zeros(info.clients, dtype=torch.int64)
+    def start(self, info: Info, seed: int) -> Kinds:
+        k = info.clients
+        server: Kinds = {
+            "model": spread(self.initial_model(info, seed), k),
+            "cluster": {"of": torch.zeros(k, dtype=torch.int64)},
+        }
         if self.sequences:
-            state["window/norms"] = torch.zeros(info.clients, self.window, dtype=torch.float64)
-            state["window/filled"] = torch.zeros(info.clients, dtype=torch.int64)
-        return state
+            norms = torch.zeros(k, self.window, dtype=torch.float64)
+            server["window"] = {"norms": norms, "filled": torch.zeros(k, dtype=torch.int64)}
+        return server
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        return self.new_client(cohort, rng)
+    def join(self, client: Client) -> Kinds:
+        model = self.initial_model(client.cohort, client.rng.seed)
+        return self.trainable(spread(model, client.k))
 
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        sent_K, cluster, window = (under(state, part) for part in ("model", "cluster", "window"))
-        one_reply: Tree = {f"model/{name}": p[0] for name, p in sent_K.items()}
-        replies = fed.ask("train", each=prefixed("model", sent_K), expect=one_reply)
-        place = {client: i for i, client in enumerate(fed.clients)}
-        answered = torch.tensor([place[client] for client in replies.clients])
-        update = {n: p - sent_K[n][answered] for n, p in under(replies.body, "model").items()}
-        flat = torch.cat([p.flatten(1) for p in update.values()], dim=1)
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        theta = server["model"]
+        one_reply = {name: p[0] for name, p in theta.items()}
+        replies = fed.ask("train", each={"model": theta}, expect={"model": one_reply})
+        rows = replies.rows
+        update = {name: p - theta[name][rows] for name, p in replies["model"].items()}
+        d = torch.cat([p.flatten(1) for p in update.values()], dim=1)
         if self.sequences:
-            window = _appended(window, answered, flat.norm(dim=1).double())
-        of = cluster["of"]
+            window = appended(server["window"], rows, d.norm(dim=1).double())
+            server = updated(server, rows, window=window)
         if r > self.warmup:
-            of, window = self._divided(of, window, answered, flat)
-        models = _moved(sent_K, update, of, answered, replies.weight)
-        return prefixed("model", models) | {"cluster/of": of} | prefixed("window", window)
+            server = self.divided(server, rows, d)
+        model = moved(theta, update, server["cluster"]["of"], rows, replies.weight)
+        return server | {"model": model}
 
-    def measure(self, fed: Federation, state: Tree) -> Replies:
-        sent = prefixed("model", under(state, "model")) if self.evaluates == "cluster" else {}
+    @client_step
+    def train(self, client: Client, model: Params) -> Reply:
+        return Reply(model=client.fit(model), weight=client.cohort.labelled)
+
+    def measure(self, fed: Federation, server: Kinds) -> Replies:
+        sent = {"model": server["model"]} if self.evaluates == "cluster" else {}
         return fed.ask("evaluate", each=sent, expect=self.task.blank_scores())
 
-    @client_step
-    def evaluate(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        """Score the cluster's model if it is sent along, or else the client's own."""
-        return state, Reply(self.scores(under(each, "model") or under(state, "model"), cohort))
-
-    @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        own_K = under(state, "model")
-        # Copied: what was sent is not ours to change in place.
-        params_K = {name: own_K[name].copy_(p) for name, p in under(each, "model").items()}
-        fitted = self.fit(params_K, cohort, state, rng)
-        return fitted.state, Reply(prefixed("model", fitted.params_K), weight=cohort.labelled)
-
-    def _divided(
-        self, of: Tensor, window: Params, answered: Tensor, flat: Tensor
-    ) -> tuple[Tensor, Params]:
+    def divided(self, server: Kinds, answered: Tensor, d: Tensor) -> Kinds:
         """Every cluster whose time has come, in two: the new part gets the next free number."""
-        of, window = of.clone(), {name: leaf.clone() for name, leaf in window.items()}
+        of = server["cluster"]["of"].clone()
+        window = {name: leaf.clone() for name, leaf in server.get("window", {}).items()}
         for c in range(int(of.max()) + 1):
             rows = torch.nonzero(of[answered] == c).flatten()
             members = answered[rows]
-            if not self._splits(flat[rows], window, members):
+            own = {name: leaf[members] for name, leaf in window.items()}
+            if not self.splits(d[rows], own):
                 continue
-            side = min_cut(self._alikeness(flat[rows], window, members))
-            leaving = members[side]
+            leaving = members[min_cut(self.similarity(d[rows], own))]
             if 2 * len(leaving) > len(members):
                 # The absent stay where most are.
-                leaving = torch.cat([leaving, _absent(of == c, answered)])
+                leaving = torch.cat([leaving, absent(of == c, answered)])
             of[leaving] = int(of.max()) + 1
             if self.sequences:
                 window["filled"][members] = 0
-        return of, window
+        return server | {"cluster": {"of": of}} | ({"window": window} if window else {})
 
-    def _splits(self, update: Tensor, window: Params, members: Tensor) -> bool:
-        if len(members) <= self.smallest:
+    def splits(self, d: Tensor, window: Params) -> bool:
+        """Whether a cluster's time has come: updates ``d [n, size]`` and windows of its members."""
+        if len(d) <= self.smallest:
             return False
-        if self.sequences and bool((window["filled"][members] < self.window).any()):
+        if self.sequences and bool((window["filled"] < self.window).any()):
             return False
-        largest = float(update.norm(dim=1).max())
-        return float(update.mean(0).norm()) < self.eps1 and largest > self.eps2
+        largest = float(d.norm(dim=1).max())
+        return float(d.mean(0).norm()) < self.eps1 and largest > self.eps2
 
-    def _alikeness(self, update: Tensor, window: Params, members: Tensor) -> Tensor:
-        """How alike the members of a cluster are ``[n, n]``, not negative."""
+    def similarity(self, d: Tensor, window: Params) -> Tensor:
+        """The similarity of a cluster's members ``[n, n]``, not negative."""
         if not self.sequences:
-            return (1 + cosine(update)).clamp(min=0.0)
-        norms = window["norms"][members]
+            return (1 + cosine(d)).clamp(min=0.0)
+        norms = window["norms"]
         if self.standardise:
             norms = norms / norms.std(dim=1, correction=0, keepdim=True).clamp(min=1e-12)
         distances = dtw_distances(norms)
         return distances.max() - distances
 
 
-def _appended(window: Params, answered: Tensor, norms: Tensor) -> Params:
-    """The windows with this round's norms at their ends."""
-    moved = torch.cat([window["norms"][answered, 1:], norms[:, None]], dim=1)
-    filled = (window["filled"][answered] + 1).clamp(max=window["norms"].shape[1])
-    return {
-        "norms": window["norms"].index_copy(0, answered, moved),
-        "filled": window["filled"].index_copy(0, answered, filled),
-    }
+def appended(window: Params, rows: Tensor, norms: Tensor) -> Params:
+    """The windows of those who answered, with this round's norms ``[m]`` at their ends."""
+    filled = (window["filled"][rows] + 1).clamp(max=window["norms"].shape[1])
+    ends = torch.cat([window["norms"][rows, 1:], norms[:, None]], dim=1)
+    return {"norms": ends, "filled": filled}
 
 
-def _absent(members: Tensor, answered: Tensor) -> Tensor:
+def absent(members: Tensor, answered: Tensor) -> Tensor:
     """The members of a cluster that did not answer."""
     silent = members.clone()
     silent[answered] = False
     return torch.nonzero(silent).flatten()
 
 
-def _moved(sent_K: Params, update: Params, of: Tensor, answered: Tensor, weight: Tensor) -> Params:
+def moved(theta: Params, update: Params, of: Tensor, answered: Tensor, weight: Tensor) -> Params:
     """Each client's model, moved by the weighted mean of its cluster's updates.
 
     ``theta_c <- theta_c + sum_i (n_i / n_c) d_i``, as one product with the matrix of shares
-    ``[clusters, m]``: a row a cluster, so that its members' models stay equal to the last bit. A
-    cluster of which nobody answered stays where it is.
+    ``[clusters, m]``: one row per cluster, so that its members' models stay equal to the last bit.
+    A cluster of which nobody answered stays where it is.
     """
     clusters, place = torch.unique(of, return_inverse=True)
     together = (clusters[:, None] == of[answered][None, :]).double() * weight.double()
     share = together / together.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     return {
         name: p + torch.tensordot(share.to(p.dtype), update[name], dims=1)[place]
-        for name, p in sent_K.items()
+        for name, p in theta.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from atoll.tree import Params
 
 # ``exact``: moments and units (see the module ``encoder``); ``noisy``: every entry, with noise.
 Form = Literal["exact", "noisy", "none"]
+# A Jacobian as it travels: plain tensors and rows of a table by name, nothing for ``none``.
+Parts: TypeAlias = Mapping[str, Any]
 
 
 def like(model: Params, form: Form) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def sent(points: Points, client: Client, model: Params, form: Form) -> dict[str,
     return _with_noise(full, client.rng)
 
 
-def mixed(weights: Tensor, jacobian: Mapping[str, Any], model: Params) -> Params:
+def mixed(weights: Tensor, jacobian: Parts, model: Params) -> Params:
     """``sum_j weights[t, j] grad h_j`` for each t, in the form that was sent."""
     if "moments" not in jacobian:
         return {name: torch.tensordot(weights, part, dims=1) for name, part in jacobian.items()}
@@ -60,7 +62,7 @@ def mixed(weights: Tensor, jacobian: Mapping[str, Any], model: Params) -> Params
     }
 
 
-def received(gradient: Mapping[str, Any] | None, model: Params) -> Jacobian | None:
+def received(gradient: Parts, model: Params) -> Jacobian | None:
     """``grad C_k`` as clients were sent it; None where gradients are left out."""
     if not gradient:
         return None

@@ -1,7 +1,7 @@
 """Graph federated learning with hidden representation sharing."""
 
 from dataclasses import field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -122,7 +122,7 @@ class GFLAPPNP(Method):
         """The mean of the ``W_k`` of those who train, after I updates."""
         model, rows = {"model": server["model"]}, server["trains"]["rows"]
         to = [fed.clients[k] for k in rows.tolist()]
-        each = {"context": context_of(server, rows), "gradient": server.get("gradient", {})}
+        each = {"context": context_of(server, rows), "gradient": server["gradient"]}
         if not self.aggregate:
             return fed.sum("update", shared=model, each=each, to=to, expect=model).mean["model"]
         return update_with_noise(fed, server["noise"], server["model"], each, to)
@@ -134,7 +134,7 @@ class GFLAPPNP(Method):
         expect = {"hidden": hidden, "jacobian": jacobians.like(W, self.form)}
         replies = fed.ask("represent", shared={"model": W}, expect=expect)
         A = server["network"]["mixing"].clone().fill_diagonal_(0)[:, replies.rows]
-        trains, grad_h = replies.weight > 0, replies.kinds.get("jacobian", {})
+        trains, grad_h = replies.weight > 0, replies["jacobian"]
         rows = replies.rows[trains]
         return {
             "model": W,
@@ -167,7 +167,9 @@ class GFLAPPNP(Method):
         return Reply(hidden=hidden, jacobian=grad_h, weight=(cohort.labelled > 0).double())
 
     @client_step
-    def update(self, client: Client, model: Params, context: Params, gradient: Any = None) -> Reply:
+    def update(
+        self, client: Client, model: Params, context: Params, gradient: jacobians.Parts
+    ) -> Reply:
         """I local updates with the compensated gradient."""
         W, cohort = common(model), client.cohort
         grad_C = jacobians.received(gradient, W)

@@ -31,7 +31,7 @@ class PpflDeepWalk(EmbeddingAlignment):
     its only parameter. ``epochs`` counts passes over a round's walks. The accuracy and loss of a
     round are those of a linear discriminant that each client fits to its training nodes' vectors.
 
-    The paper gives ``dimensions`` (16) and no other setting. ``walks`` per node and their ``length``
+    The paper gives ``dimensions`` (16) and no other setting. ``walks`` per node, their ``length``
     and the ``window`` are those of DeepWalk's released code, ``negative`` and ``lr`` (falling to
     0.0001 each round) those of word2vec. ``negative = 0`` trains by hierarchical softmax, as
     DeepWalk's authors do. PPFL-GNN's "initial the DeepWalk model with Phi'" says nothing
@@ -81,7 +81,7 @@ class PpflDeepWalk(EmbeddingAlignment):
 
     @client_step
     def train(self, client: Client, public: dict[str, Ragged] | None = None) -> Reply:
-        """Algorithm 1, lines 20 to 26."""
+        """Algorithm 1, lines 20 to 25."""
         cohort = client.cohort
         Phi, contexts = self.embeddings(client), client.state["contexts"]["nodes"].values
         averages, rows = received(cohort, public)

@@ -104,7 +104,7 @@ class EmbeddingAlignment(Method):
         }
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
-        """Algorithms 1 and 2, lines 9 to 27."""
+        """One pass of the loop of Algorithms 1 and 2: clients train, the server aligns."""
         if not self.exchange:
             fed.ask("train", expect={})
             return server

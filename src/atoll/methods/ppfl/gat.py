@@ -42,8 +42,8 @@ class PpflGat(EmbeddingAlignment):
 
     What is judged in the end the paper does not say clearly: its embeddings have 16 dimensions,
     which only the intermediate layer can have (the last one has one per class), but Algorithm 2
-    returns the last layer's. ``represents = "intermediate"`` or ``"output"``. Since a GAT is trained
-    on the labels of its training nodes, ``judged`` is ``held-out`` here by default.
+    returns the last layer's. ``represents = "intermediate"`` or ``"output"``. Since a GAT learns
+    from the labels of its training nodes, ``judged`` is ``held-out`` here by default.
     """
 
     private = PRIVATE | {"model"}

@@ -1,4 +1,4 @@
-"""What a partition did to a graph, client by client."""
+"""Statistics of a partition: what a cut did to a graph, client by client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import polars
 from scipy import sparse
 
 from atoll.data.connectivity import connectivity
@@ -19,7 +18,7 @@ _ROWS_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class PartitionStatistics:
     """A whole graph and its parties. Nodes of different parties are the same if their ids are."""
 
     whole: Graph
@@ -92,10 +91,11 @@ class Description:
         components, _ = sparse.csgraph.connected_components(network, directed=False)
         return connectivity(network) if components == 1 and len(self.parties) > 1 else None
 
-    def table(self) -> polars.DataFrame:
-        """One row a client. Its missing edges are those of the whole graph that touch one of its
+    @cached_property
+    def per_client(self) -> list[dict[str, Any]]:
+        """One row per client. Its missing edges are those of the whole graph that touch one of its
         nodes and that it does not hold itself."""
-        return polars.DataFrame([self._row(client) for client in range(len(self.parties))])
+        return [self._row(client) for client in range(len(self.parties))]
 
     def summary(self) -> dict[str, Any]:
         """The plain facts, ready for JSON."""
@@ -110,16 +110,16 @@ class Description:
             "missing_edges": self.missing_edges,
             "heterogeneity": self.heterogeneity,
             "connectivity": self.connectivity,
-            "per_client": self.table().to_dicts(),
+            "per_client": self.per_client,
         }
 
-    def statistics(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """What papers tabulate: the whole graph, and means over clients."""
-        whole, table = self.whole, self.table()
+        whole = self.whole
         edges = whole.edges.shape[1] // 2
 
         def mean(column: str) -> float:
-            return float(np.mean(table[column].to_numpy()))
+            return float(np.mean([row[column] for row in self.per_client]))
 
         return {
             "whole_nodes": whole.nodes,
@@ -141,7 +141,7 @@ class Description:
             "heterogeneity_with_self": float(np.median(self.label_distances)),
         }
 
-    def _row(self, client: int) -> dict[str, int | float | str]:
+    def _row(self, client: int) -> dict[str, Any]:
         graph, place = self.parties[client], self.places[client]
         mine = np.zeros(self.whole.nodes)
         mine[place] = 1.0

@@ -1,4 +1,4 @@
-"""Embeddings that clients make together beside those they make alone."""
+"""Embeddings that clients train together, compared with those they train alone."""
 
 import tempfile
 from dataclasses import replace
@@ -10,12 +10,12 @@ from atoll.experiment.config import Experiment
 from atoll.experiment.runner import run_experiment
 from atoll.methods.ppfl.downstream import Classifier
 from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment
-from atoll.studies.base import Findings, Study, studies
+from atoll.reproduction.studies.base import Findings, Study, studies
 
 
 @studies.register("alignment")
 class Alignment(Study):
-    """PPFL-GNN's tables: the same clients with and without exchange, judged by MLP and SVC.
+    """PPFL-GNN's tables: the same clients with and without exchange, evaluated by MLP and SVC.
 
     Both train for the same number of rounds from the same start. Figures, in percent, for each
     classifier ``c``: ``c_loc`` and ``c_fed`` (means over clients), ``c_loc_1`` to ``c_fed_4`` (each
@@ -35,10 +35,10 @@ class Alignment(Study):
                 f"{method.registered_name} aligns no embeddings; choose ppfl-deepwalk or ppfl-gat "
                 f"for the study 'alignment'."
             )
-        alone, _ = _judged(experiment, method, exchange=False)
+        alone, _ = _evaluated(experiment, method, exchange=False)
         figures = _scores(alone, "loc", method.classifiers)
         if len(alone) > 1:
-            together, precision = _judged(experiment, method, exchange=True)
+            together, precision = _evaluated(experiment, method, exchange=True)
             figures |= _scores(together, "fed", method.classifiers) | precision
             for c in method.classifiers:
                 gain = figures[f"{c}_fed"] - figures[f"{c}_loc"]
@@ -50,7 +50,7 @@ class Alignment(Study):
         return Findings(figures)
 
 
-def _judged(
+def _evaluated(
     experiment: Experiment, method: EmbeddingAlignment, exchange: bool
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Each client's scores after a run, and how well the spaces were aligned."""

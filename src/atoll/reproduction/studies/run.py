@@ -1,4 +1,4 @@
-"""Training, and what came of it."""
+"""Training, and the figures of its result."""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +10,7 @@ from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
 from atoll.experiment.runner import run_experiment
-from atoll.studies.base import Findings, Study, studies
+from atoll.reproduction.studies.base import Findings, Study, studies
 
 
 @studies.register("run")

@@ -12,7 +12,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.files import write_json
-from atoll.studies.base import Findings
+from atoll.reproduction.studies.base import Findings
 
 
 def kept(folder: Path, measure: str, config: str, run: Callable[[], Findings]) -> Findings:

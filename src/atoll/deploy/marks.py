@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MARK = "ATOLL_PROCESS_MARK"
 
 
-def family(marks: Collection[str]) -> list[psutil.Process]:
+def marked(marks: Collection[str]) -> list[psutil.Process]:
     """The processes that bear one of the marks."""
     import psutil
 
@@ -29,18 +29,18 @@ def family(marks: Collection[str]) -> list[psutil.Process]:
     return found
 
 
-def end_families(marks: Collection[str], grace: float) -> None:
+def end_marked(marks: Collection[str], grace: float) -> None:
     """Ask them to end and wait ``grace`` seconds; then make them, until none is left."""
     import psutil
 
     if grace:
-        members = family(marks)
+        members = marked(marks)
         for process in members:
             with contextlib.suppress(psutil.Error):
                 process.send_signal(signal.SIGTERM)
         psutil.wait_procs(members, timeout=grace)
     for _ in range(10):
-        members = family(marks)
+        members = marked(marks)
         if not members:
             return
         for process in members:

@@ -2,7 +2,7 @@ import pytest
 
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
-from atoll.studies.alignment import Alignment
+from atoll.reproduction.studies.alignment import Alignment
 
 SMALL = {
     "data": {"name": "communities", "nodes": 90, "communities": 3, "classes": 3, "degree": 6.0},

@@ -1,9 +1,9 @@
-"""What a partition is like."""
+"""Statistics of a partition."""
 
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import load_whole, parties_of, partition_rng
-from atoll.report.description import Description
-from atoll.studies.base import Findings, Study, studies
+from atoll.partition.statistics import PartitionStatistics
+from atoll.reproduction.studies.base import Findings, Study, studies
 
 
 @studies.register("statistics")
@@ -15,6 +15,6 @@ class Statistics(Study):
 
     def findings(self, experiment: Experiment) -> Findings:
         whole = load_whole(experiment)
-        found = Description(whole, parties_of(experiment, whole)).statistics()
+        found = PartitionStatistics(whole, parties_of(experiment, whole)).figures()
         more = experiment.partition.statistics(whole, partition_rng(experiment))
         return Findings(found | more)

@@ -9,11 +9,11 @@ from atoll.cohort import SPLITS
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
-from atoll.studies.base import Findings, studies
-from atoll.studies.run import Run, of_result
+from atoll.reproduction.studies.base import Findings, studies
+from atoll.reproduction.studies.run import Run, of_result
 
-# Curves have a point for every so many updates, whatever the number of updates a round.
-UPDATES_A_POINT = 50
+# Curves have one point per so many updates, whatever the number of updates per round.
+UPDATES_PER_POINT = 50
 
 
 @studies.register("fresh-data")
@@ -22,7 +22,7 @@ class FreshData(Run):
 
     Wu et al., 2022, Appendix A.2: repetitions fix the network and draw the data anew, and the
     model with the lowest validation loss is the one that is tested. Losses are there as curves,
-    too, with a point for every 50 updates (or for every round, if that has more).
+    too, with one point per 50 updates (or per round, if that has more).
     """
 
     caption = "Scores in percent, in the round of the lowest validation loss"
@@ -47,7 +47,7 @@ class FreshData(Run):
             name: float(means[name][best]) * (1 if name.endswith("_loss") else 100)
             for name in names
         }
-        every = max(1, UPDATES_A_POINT // result.experiment.method.epochs)
+        every = max(1, UPDATES_PER_POINT // result.experiment.method.epochs)
         curves = {
             name: np.asarray(means[name])[every - 1 :: every]
             for name in names

@@ -4,8 +4,8 @@ import torch
 
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import load_parties, load_whole, parties_of, simulate
-from atoll.report.description import Description
-from atoll.studies.base import Findings, Study, studies
+from atoll.partition.statistics import PartitionStatistics
+from atoll.reproduction.studies.base import Findings, Study, studies
 from atoll.tree import under
 
 
@@ -24,7 +24,9 @@ class Neighbours(Study):
         method, parties = experiment.method, load_parties(experiment)
         fed, state = simulate(experiment, parties)
         whole = load_whole(experiment)
-        missing = torch.from_numpy(Description(whole, parties_of(experiment, whole)).missing)
+        missing = torch.from_numpy(
+            PartitionStatistics(whole, parties_of(experiment, whole)).missing
+        )
         neighbour = missing.fill_diagonal_(-1).argmax(dim=1)
         best = (-1.0, 0.0, 0.0, 0)
         for r in range(1, experiment.run.rounds + 1):
@@ -33,7 +35,7 @@ class Neighbours(Study):
             own_K = under(fed.host.state, "model")
             theirs_K = {name: p[neighbour] for name, p in own_K.items()}
             own, theirs = (
-                100 * under(method.scores(p, fed.host.cohort), "metric")["accuracy"].nanmean(0)
+                100 * method.scores(p, fed.host.cohort)["accuracy"].nanmean(0)
                 for p in (own_K, theirs_K)
             )
             best = max(best, (float(own[1]), float(own[2]), float(theirs[2]), r))

@@ -7,9 +7,9 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties, load_whole, parties_of, simulate
-from atoll.report.description import Description
-from atoll.studies.likeness import Likeness
-from atoll.studies.neighbours import Neighbours
+from atoll.partition.statistics import PartitionStatistics
+from atoll.reproduction.studies.neighbours import Neighbours
+from atoll.reproduction.studies.similarity import Similarity
 from atoll.tree import under
 
 
@@ -26,22 +26,22 @@ def experiment(method, **options):
     )
 
 
-def test_likeness_of_models_follows_that_of_labels():
-    found = Likeness().findings(experiment("fed-pub", epochs=3))
+def test_similarity_of_models_follows_that_of_labels():
+    found = Similarity().findings(experiment("fed-pub", epochs=3))
     assert found.figures["correlation"] == found.figures["correlation@4"]
     assert found.figures["correlation@4"] > 0.8
     # Five clients of one community come first, fifteen of the other after them.
-    likeness, labels = found.arrays["likeness@4"], found.arrays["labels"]
-    assert likeness.shape == labels.shape == found.arrays["missing"].shape == (20, 20)
-    assert likeness[:5, :5].mean() > likeness[:5, 5:].mean()
+    similarity, labels = found.arrays["similarity@4"], found.arrays["labels"]
+    assert similarity.shape == labels.shape == found.arrays["missing"].shape == (20, 20)
+    assert similarity[:5, :5].mean() > similarity[:5, 5:].mean()
     assert np.diag(labels) == pytest.approx(np.ones(20))
     others = labels[~np.eye(20, dtype=bool)]
     assert found.figures["labels"] == pytest.approx(others.mean())
 
 
-def test_a_method_that_compares_nobody_has_no_likeness():
+def test_a_method_that_compares_nobody_has_no_similarity():
     with pytest.raises(AtollError, match="does not compare clients"):
-        Likeness().findings(experiment("fed-avg"))
+        Similarity().findings(experiment("fed-avg"))
 
 
 def test_a_neighbours_model_is_scored_on_the_own_subgraph():
@@ -53,7 +53,7 @@ def test_a_neighbours_model_is_scored_on_the_own_subgraph():
     fed.begin(1)
     chosen.method.round(fed, state, 1)
     whole = load_whole(chosen)
-    missing = Description(whole, parties_of(chosen, whole)).missing
+    missing = PartitionStatistics(whole, parties_of(chosen, whole)).missing
     right = []
     for client, graph in enumerate(fed.host.cohort.graphs):
         links = [-1 if k == client else n for k, n in enumerate(missing[client])]

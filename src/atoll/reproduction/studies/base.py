@@ -1,4 +1,4 @@
-"""Studies: from an experiment to named numbers, which recipes set beside a paper's."""
+"""Studies: from an experiment to named numbers, which recipes compare with a paper's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from atoll.errors import unknown
 from atoll.experiment.config import Experiment
 from atoll.registry import Registry
 
-studies: Registry[Study] = Registry("study", "atoll.studies")
+studies: Registry[Study] = Registry("study", "atoll.reproduction.studies")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Findings:
 
 
 class Study(ABC):
-    """How the cells of a table come about."""
+    """How the cells of a table are made."""
 
     registered_name: ClassVar[str]
     # Columns name methods and their settings; otherwise they name figures.
@@ -37,7 +37,7 @@ class Study(ABC):
     def findings(self, experiment: Experiment) -> Findings: ...
 
     def default_figure(self, experiment: Experiment) -> str:
-        """What a column shows that does not say."""
+        """The figure of a column that names none."""
         return f"test_{experiment.method.task.metric}"
 
     def figure(self, found: Findings, name: str) -> float:

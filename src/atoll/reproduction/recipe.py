@@ -9,30 +9,31 @@ from typing import Any, Literal
 
 from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment, build, merged, read_table, resolve
-from atoll.studies.base import Study, studies
+from atoll.options import check_options, option
+from atoll.reproduction.studies.base import Study, studies
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
     """What holds for the whole table.
 
-    ``measure`` is how its cells come about, a study: ``run`` trains and reads a figure of the
+    ``measure`` is the study that makes its cells: ``run`` trains and reads a figure of the
     result (a column's ``figure``; the test score by default), ``statistics`` describes a
     partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
-    ``relative``. A cell may also be off by ``spreads`` times the paper's own standard deviation,
+    ``relative``. A cell may also be off by ``paper_stds`` times the paper's own standard deviation,
     where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
     run in every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
     ``compare`` names pairs of columns, as ``"A > B"``, whose difference is tested in every row that
-    has both. ``favourite`` is the column of the paper's own method, whose standing is told.
+    has both. ``favourite`` is the column of the paper's own method, whose standing is shown.
     """
 
     title: str
     source: str
     notes: str = ""
-    seeds: int = 3
-    tolerance: float = 1.0
+    seeds: int = option(3, at_least=1)
+    tolerance: float = option(1.0, at_least=0)
     relative: bool = False
-    spreads: float = 0.0
+    paper_stds: float = option(0.0, at_least=0)
     above: Literal["fine", "outside"] = "outside"
     measure: str = "run"
     columns: tuple[str, ...] = ()
@@ -40,14 +41,18 @@ class Header:
     compare: tuple[str, ...] = ()
     favourite: str = ""
 
+    def __post_init__(self) -> None:
+        check_options("recipe", self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
     """How the cells are drawn.
 
-    ``lines``: a row is a place on the x axis (its ``x``), a column a line. ``bars``: a row is a
-    group of bars. ``boxes``: a column's values over seeds. ``curves``: a row is a panel, a column
-    a line over rounds. ``heatmaps``: a cell is a panel. Rows with the same ``panel`` share axes.
+    ``lines``: one line per column, one place on the x axis per row (its ``x``). ``bars``: one
+    group of bars per row. ``boxes``: one box per cell, over seeds. ``curves``: one panel per row,
+    one line over rounds per column. ``heatmaps``: one panel per cell. Rows with the same ``panel``
+    share axes.
     """
 
     kind: Literal["lines", "bars", "boxes", "curves", "heatmaps"]
@@ -64,6 +69,7 @@ class Target:
     paper: float | None
     std: float
     tolerance: float
+    above: Literal["fine", "outside"]
     figure: str
     panel: str
     x: float | None
@@ -173,13 +179,14 @@ def _target(
     tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
     if header.relative:
         tolerance = tolerance * abs(paper or 0.0)
-    allowed = max(float(tolerance), header.spreads * std)
+    allowed = max(float(tolerance), header.paper_stds * std)
     return Target(
         row=row,
         column=column,
         paper=None if paper is None else float(paper),
         std=float(std),
         tolerance=allowed,
+        above=header.above,
         figure=figure,
         panel=entry.get("panel", ""),
         x=entry.get("x"),

@@ -5,9 +5,9 @@ import pytest
 
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
-from atoll.experiment.recipe import load_recipe, recipe_folder
-from atoll.studies.base import studies
-from atoll.studies.fresh_data import FreshData
+from atoll.reproduction.recipe import load_recipe, recipe_folder
+from atoll.reproduction.studies.base import studies
+from atoll.reproduction.studies.fresh_data import FreshData
 
 TABLE = {
     "data": {"name": "csbm-dnc"},
@@ -45,7 +45,7 @@ def test_each_seed_has_its_own_data_and_the_lowest_validation_loss_counts(kept):
             100 * at_best["test_accuracy"].mean()
         )
         assert findings.figures["val_loss"] == pytest.approx(losses["val_loss"].min())
-        # 25 updates a round: a point for every second round.
+        # 25 updates per round: one point per two rounds.
         assert findings.arrays["val_loss"].tolist() == pytest.approx(losses["val_loss"][1::2])
 
 
