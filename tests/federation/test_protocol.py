@@ -308,3 +308,10 @@ def test_updated_replaces_the_rows_of_those_who_answered():
     assert new["similarity"]["between"].tolist() == [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 1]]
     assert new["other"] is server["other"]
     assert server["model"]["w"].tolist() == [[0, 0]] * 3
+
+
+def test_updated_replaces_the_blocks_of_a_ragged_table():
+    server = {"public": {"vectors": Ragged(torch.tensor([1.0, 2, 3]), (1, 0, 2))}}
+    means = Ragged(torch.tensor([7.0, 8, 9]), (2, 1))
+    vectors = updated(server, torch.tensor([1, 2]), public={"vectors": means})["public"]["vectors"]
+    assert [block.tolist() for block in vectors.blocks()] == [[1], [7, 8], [9]]

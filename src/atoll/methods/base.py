@@ -17,6 +17,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
 from atoll.federation.validation import Batch
+from atoll.leaves import Ragged
 from atoll.methods.client import Client
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
@@ -60,6 +61,13 @@ class Info:
     anchors: tuple[np.ndarray, ...] = ()
     # Links between clients [K, K], for methods with ``needs_network``.
     network: sparse.csr_array | None = None
+
+    @property
+    def anchor_numbers(self) -> Ragged:
+        """The anchors as a table with one block per client, empty where there are none."""
+        if not self.anchors:
+            return Ragged.empty(self.clients, dtype=torch.int64)
+        return Ragged.of([torch.from_numpy(numbers) for numbers in self.anchors])
 
 
 @dataclass(frozen=True, kw_only=True)

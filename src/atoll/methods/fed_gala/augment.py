@@ -61,6 +61,11 @@ def anchor_links(query: Ragged, z: Tensor, cohort: Cohort, count: int, only_new:
     return Ragged(torch.cat(found), tuple(len(links) for links in found))
 
 
+def of_anchors(z: Tensor, cohort: Cohort) -> Ragged:
+    """The anchors' rows of ``z [N, d]``, one block per client."""
+    return Ragged(z[cohort.anchors.values], cohort.anchors.sizes)
+
+
 def _forbid(scores: Tensor, rows: np.ndarray, linked: sparse.csr_array) -> None:
     neighbours = linked[rows]
     at = np.repeat(np.arange(len(rows)), np.diff(neighbours.indptr))

@@ -11,7 +11,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import SCALAR, Info, register
 from atoll.methods.client import Client
-from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_owners
+from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_owners, of_anchors
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
 from atoll.methods.global_model import GlobalModel
 from atoll.methods.proximal import adapted, first_pull
@@ -92,9 +92,7 @@ class FedGala(GlobalModel):
     adaptive: bool = False
 
     def start(self, info: Info, seed: int) -> Kinds:
-        numbers = Ragged.empty(info.clients, dtype=torch.int64)
-        if info.anchors:
-            numbers = Ragged.of([torch.from_numpy(own) for own in info.anchors])
+        numbers, zero = info.anchor_numbers, torch.tensor(0)
         count = int(numbers.values.max()) + 1 if len(numbers.values) else 0
         if not count and self.augments:
             log.warning("no two clients share a node: there are no anchors, and no link is added.")
@@ -102,11 +100,7 @@ class FedGala(GlobalModel):
         embedding = torch.zeros(count, info.classes, dtype=info.dtype)
         return super().start(info, seed) | {
             "prox": first_pull(self.mu),
-            "phase": {
-                "now": torch.tensor(first),
-                "combined_rounds": torch.tensor(0),
-                "rounds": torch.tensor(0),
-            },
+            "phase": {"now": torch.tensor(first), "rounds": zero, "combined_rounds": zero},
             "anchor": {"numbers": numbers, "embedding": embedding},
         }
 
@@ -134,9 +128,8 @@ class FedGala(GlobalModel):
     def train_all(self, fed: Federation, server: Kinds) -> tuple[Kinds, bool]:
         """A round of phase 1 or 3: the server's next state, and whether all have converged."""
         phase, prox = server["phase"], server["prox"]
-        metric = {"training": SCALAR} | ({"loss": SCALAR} if self.adaptive else {})
+        expect = {"metric": {"training": SCALAR} | ({"loss": SCALAR} if self.adaptive else {})}
         now, mu = {"now": phase["now"]}, {"mu": prox["mu"]}
-        expect = {"metric": metric}
         clients, total = self.train_some(fed, server, expect=expect, phase=now, prox=mu)
         found = total.mean["metric"]
         if self.adaptive:
@@ -244,8 +237,3 @@ def in_phase(phase: int, server: Kinds) -> Kinds:
         "prox": first_pull(float(server["prox"]["mu"])),
         "phase": server["phase"] | {"now": torch.tensor(phase)},
     }
-
-
-def of_anchors(Z: Tensor, cohort: Cohort) -> Ragged:
-    """The anchors' rows of ``Z [N, classes]``."""
-    return Ragged(Z[cohort.anchors.values], cohort.anchors.sizes)

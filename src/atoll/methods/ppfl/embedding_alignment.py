@@ -94,13 +94,10 @@ class EmbeddingAlignment(Method):
         width = self.width(info)
         if self.exchange:
             warn_of_scarce_pairs(info, width)
-        numbers = Ragged.empty(info.clients, dtype=torch.int64)
-        if info.anchors:
-            numbers = Ragged.of([torch.from_numpy(own) for own in info.anchors])
         precision = torch.zeros(0, len(NEIGHBOURS), dtype=torch.float64)
         return {
             "public": {"vectors": Ragged.empty(info.clients, width, dtype=info.dtype)},
-            "alignment": {"numbers": numbers, "precision": precision},
+            "alignment": {"numbers": info.anchor_numbers, "precision": precision},
         }
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
