@@ -42,6 +42,13 @@ def test_a_large_std_of_the_paper_widens_the_tolerance(paper, tmp_path):
     assert allowed == {"local": 1.0, "fed-avg": 0.8}
 
 
+@pytest.mark.parametrize("line", ["seeds = 0", "tolerance = -1.0", "paper_stds = -1.0"])
+def test_numbers_out_of_bounds_are_named(paper, line):
+    paper.path.write_text(f"title = 'x'\nsource = 'y'\n{line}\n[settings]\n[rows.a]\n")
+    with pytest.raises(AtollError, match=rf"recipe\.{line.split()[0]} is .*must be at least"):
+        load_recipe("nobody/table-1")
+
+
 def test_a_recipe_without_rows_is_explained(paper, tmp_path):
     (paper.path).write_text("title = 'x'\nsource = 'y'\n")
     with pytest.raises(AtollError, match="no section 'settings'"):
