@@ -29,7 +29,11 @@ def test_every_engine_is_tried():
     assert set(INTRUDERS) == set(engines())
 
 
-@pytest.fixture(scope="module", params=INTRUDERS)
+# One process for all tests of an engine: they share its federation.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in INTRUDERS],
+)
 def stage(request, tmp_path_factory):
     """One federation per engine, on which several runs are made."""
     package = engines()[request.param].package
@@ -55,7 +59,14 @@ def deployed(stage, method, rounds, terms=TERMS, progress=None):
     return stage.run(plan, run_dir, progress)
 
 
-@pytest.mark.parametrize("method", ["fed-avg", "fed-pub", "fed-sage-plus"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "fed-avg",
+        pytest.param("fed-pub", marks=pytest.mark.long),
+        pytest.param("fed-sage-plus", marks=pytest.mark.long),
+    ],
+)
 def test_a_deployment_gives_the_numbers_of_a_simulation(stage, method):
     if stage.name == "flower" and method != "fed-avg":
         pytest.skip("Flower starts a process for every message; benchmarks/deployed.py runs all")
@@ -101,6 +112,7 @@ def plaintext_is_answered(port: int) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_a_killed_site_is_left_out(stage):
     """The last test of an engine's federation, which it leaves without a site."""
     if stage.name == "flower":

@@ -82,6 +82,7 @@ def rounds_done(tmp_path):
     return 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ctrl_c_lets_the_round_finish_and_leaves_nothing(engine, ground):
     pytest.importorskip({"nvflare": "nvflare", "flower": "flwr"}[engine])
