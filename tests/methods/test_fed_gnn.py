@@ -10,7 +10,7 @@ from atoll.errors import AtollError
 from atoll.federation.validation import Batch, without
 from atoll.methods.fed_gnn import FedGNN, _holders, _similar
 from atoll.models.module import Module
-from atoll.ops.guests import first_products
+from atoll.ops.halo import first_products
 from atoll.tree import Ragged, spread, under
 from small_federations import community_parties
 

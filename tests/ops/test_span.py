@@ -6,13 +6,14 @@ import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Blocks, Dual, Rows
 from atoll.graph import Graph, make_graph
 from atoll.methods.base import methods
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.ops.meta import meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
-from atoll.ops.span import Blocks, Rows, Span, Walk, descend_in_span, span_of
+from atoll.ops.span import Walk, descend_in_span, span_of
 from atoll.ops.sparse import Sparse
 from atoll.rng import CohortRng
 from atoll.tree import spread
@@ -51,10 +52,10 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("operator", [Blocks, Sparse])
 def test_steps_with_decay_end_where_those_on_the_weights_do(model, operator, monkeypatch):
-    monkeypatch.setattr("atoll.ops.span._SPARSE_IS_FASTER", 0 if operator is Sparse else 32)
+    monkeypatch.setattr("atoll.cohort.dual._SPARSE_IS_FASTER", 0 if operator is Sparse else 32)
     cohort, sgd = clients(), SGD(lr=0.5, weight_decay=0.1)
     span = span_of(model, cohort, "train")
-    assert isinstance(span, Span)
+    assert isinstance(span.inputs, Dual)
     assert max(span.sizes) < min(cohort.sizes)
     expected, _, first = descend(start(model, cohort), lambda p: model.nll(p, cohort), sgd, {}, 4)
     walk, begun = descend_in_span(model, span, start(model, cohort), sgd, 4)
@@ -84,7 +85,7 @@ def test_meta_gradients_are_those_of_the_weights(model, exact):
         )
 
     expected = through(theta, cohort)
-    found = span.leave(through(span.enter(theta), span, steps_of=span.steps))
+    found = span.inputs.leave(through(span.inputs.enter(theta), span, steps_of=span.inputs.steps))
     assert_same(found, expected)
 
 
@@ -94,7 +95,7 @@ def test_a_step_worked_out_by_hand():
     node = make_graph(x, np.zeros((2, 0), dtype=np.int64), np.zeros(1, dtype=np.int64))
     seen = Cohort([node], dtype=torch.float64)
     layer = SGC().first_layer
-    span = Span(seen, layer, [Rows(x, torch.float64)])
+    span = seen.with_inputs(Dual(seen.inputs, layer, [Rows(x, torch.float64)]))
     weight = torch.tensor([[[-1.0], [1.0]]], dtype=torch.float64)
     walk = Walk(span, {"weight": weight}, SGD(lr=0.1, weight_decay=0.5))
     assert walk.params["weight"].tolist() == [[1.0]]

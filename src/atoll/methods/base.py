@@ -17,7 +17,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, Total, client_
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
 from atoll.ops.optimize import SGD, Adam, Optimizer, descend
-from atoll.ops.span import Span, descend_in_span, span_of
+from atoll.ops.span import descend_in_span, span_of
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
 from atoll.tasks.base import Task
@@ -158,7 +158,7 @@ class Method:
         next_state = prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
         return Fitted(params_K, next_state, loss_K)
 
-    def span(self, cohort: Cohort, *splits: str) -> Span | None:
+    def span(self, cohort: Cohort, *splits: str) -> Cohort | None:
         """What a loss on some splits sees, if plain gradient descent is cheaper there."""
         plain = isinstance(self.optimizer, SGD) and self.optimizer.momentum == 0
         on_nodes = isinstance(self.task, NodeClassification)

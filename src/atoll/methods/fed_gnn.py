@@ -12,7 +12,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, Method, methods, pick
-from atoll.ops.guests import Layout, expanded, first_products, layout
+from atoll.ops.halo import Layout, first_products, layout, with_halo
 from atoll.rng import CohortRng
 from atoll.tree import Leaf, Params, Ragged, Tree, prefixed, spread, under
 
@@ -44,7 +44,7 @@ class FedGNN(GlobalModel):
     labelled nodes. Clients are scored on their own nodes, guests in place.
 
     **The embedding** is what the first layer makes of a node before bias and activation,
-    ``P X W1`` for a GCN (:mod:`atoll.ops.guests`), and guests enter there; neither paper says what
+    ``P X W1`` for a GCN (:mod:`atoll.ops.halo`), and guests enter there; neither paper says what
     travels in a network without embedding tables. Guests are constants: no gradient goes back to
     their owners. A model that propagates only before its first weights (``sgc``), or not at all
     (``mlp``), is not touched by them.
@@ -188,7 +188,7 @@ class FedGNN(GlobalModel):
                 for graph, block in zip(cohort.graphs, host.blocks(), strict=True)
             ]
             host = Ragged(torch.cat(rows), host.sizes)
-        return expanded(cohort, host, embedding, self._layout(cohort.features, cohort.classes))
+        return with_halo(cohort, host, embedding, self._layout(cohort.features, cohort.classes))
 
     def _layout(self, features: int, classes: int) -> Layout:
         found = layout(self.model, features, classes)

@@ -1,6 +1,5 @@
 """Federated GraphSAGE on subgraphs whose missing neighbours are generated."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,7 +12,6 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.validation import log
 from atoll.methods.base import GlobalModel, Info, Method, Penalty, methods, pick
 from atoll.models.base import Model
-from atoll.models.mended import OnMended
 from atoll.models.neighbour_generator import (
     NeighbourGenerator,
     Output,
@@ -23,7 +21,7 @@ from atoll.models.neighbour_generator import (
     feature_loss,
 )
 from atoll.models.sage import SAGE
-from atoll.ops.mending import Impaired, MendedCohort, impair, mend, nearest_node
+from atoll.ops.mending import Impaired, impair, mend, nearest_node
 from atoll.ops.optimize import descend
 from atoll.ops.proposals import chosen_rows, own_spans, turn_of
 from atoll.rng import CohortRng, server_stream
@@ -275,25 +273,6 @@ class FedSagePlus(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         return super().evaluate(_mended(cohort, state), state, shared, each, rng)
-
-    def loss(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        """The task's loss, on original nodes only."""
-        return self.task.loss(*self._seen(params_K, cohort), rng)
-
-    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
-        """The task's scores, of original nodes only."""
-        with torch.no_grad():
-            return self.task.scores(*self._seen(params_K, cohort))
-
-    def _seen(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort
-    ) -> tuple[Model, Mapping[str, Tensor], Cohort]:
-        """The model sees the mended graph, the task the original one."""
-        if not isinstance(cohort, MendedCohort):
-            return self.model, params_K, cohort
-        return OnMended(model=self.model, mended=cohort), params_K, cohort.unmended
 
     def _own_loss(self, p: Params, output: Output, impaired: Impaired) -> Tensor:
         """The terms that need nobody else ``[K]``."""

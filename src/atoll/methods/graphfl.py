@@ -7,13 +7,14 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Dual
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, methods, pick
 from atoll.ops.clusters import cluster_batch
 from atoll.ops.meta import gradient, has_nodes, meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
-from atoll.ops.span import Span, descend_in_span
+from atoll.ops.span import descend_in_span
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -105,11 +106,11 @@ class GraphFL(GlobalModel):
         return state, Reply(prefixed("gradient", g_K), weight=has_nodes(on_queries(cohort)))
 
     def _query_gradient(
-        self, theta_K: Params, cohort: Cohort, span: Span | None, rng: CohortRng
+        self, theta_K: Params, cohort: Cohort, span: Cohort | None, rng: CohortRng
     ) -> Params:
         if span is not None and isinstance(self.optimizer, SGD) and self.order == "first":
             walk, _ = descend_in_span(self.model, span, theta_K, self.optimizer, self.epochs)
-            return span.leave(self.model.nll_gradient(walk.params, on_queries(span)))
+            return _dual(span).leave(self.model.nll_gradient(walk.params, on_queries(span)))
         seen = span or cohort
         queries = on_queries(seen)
 
@@ -121,8 +122,8 @@ class GraphFL(GlobalModel):
 
         rate, decay = self.optimizer.lr, self.optimizer.weight_decay
         if span is not None:
-            z_K, steps_of = span.enter(theta_K), span.steps
-            return span.leave(
+            z_K, steps_of = _dual(span).enter(theta_K), _dual(span).steps
+            return _dual(span).leave(
                 meta_gradient(
                     z_K,
                     support,
@@ -146,7 +147,7 @@ class GraphFL(GlobalModel):
         fitted = self.fit(params_K, cohort, state, rng)
         return fitted.state, Reply(prefixed("model", fitted.params_K), weight=has_nodes(cohort))
 
-    def span(self, cohort: Cohort, *splits: str) -> Span | None:
+    def span(self, cohort: Cohort, *splits: str) -> Cohort | None:
         return None if self.clusters else super().span(cohort, *splits)
 
     def loss(
@@ -155,3 +156,8 @@ class GraphFL(GlobalModel):
         if self.clusters and rng is not None:
             cohort = cluster_batch(cohort, self.clusters, self.batch, rng)
         return super().loss(params_K, cohort, rng)
+
+
+def _dual(span: Cohort) -> Dual:
+    assert isinstance(span.inputs, Dual)
+    return span.inputs

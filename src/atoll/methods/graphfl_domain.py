@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Dual
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import methods, pick
 from atoll.methods.new_domain import NewDomain
@@ -52,9 +53,10 @@ class GraphFLDomain(NewDomain):
         theta_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
         span = self.span(task, "train", "val")
         if span is not None and isinstance(self.optimizer, SGD):
+            assert isinstance(span.inputs, Dual)
             walk = Walk(span, theta_K, self.optimizer)
             for _ in range(self.epochs):
-                walk.step(self._meta_gradient(walk.params, span, rng, span.steps))
+                walk.step(self._meta_gradient(walk.params, span, rng, span.inputs.steps))
             theta_K = walk.arrive()
             reply = Reply(prefixed("model", theta_K), weight=has_nodes(on_queries(task)))
             return prefixed("model", theta_K), reply

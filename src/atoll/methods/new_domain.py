@@ -126,7 +126,7 @@ class NewDomain(GlobalModel):
             params_K = walk.arrive()
         else:
             params_K = adapted(params_K, lambda p: self.loss(p, task), self.alpha, self.adapt_steps)
-        scored = task.near(self.model.reach, "train", "val", "test")
+        scored = task.k_hop(self.model.reach, "train", "val", "test")
         return under(self.scores(params_K, scored), "metric")
 
 

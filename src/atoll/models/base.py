@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from atoll.asked import Asked
 from atoll.cohort import Cohort
+from atoll.cohort.dual import FirstLayer
+from atoll.cohort.targets import Targets
 from atoll.errors import AtollError
 from atoll.ops.ragged import segment_sum
 from atoll.registry import Registry
@@ -23,21 +24,13 @@ from atoll.tree import Params
 models: Registry[Model] = Registry("model", "atoll.models")
 
 
-class FirstLayer(NamedTuple):
-    """What a model does to features before anything else: ``P^hops X W``."""
-
-    weight: str
-    propagated: str
-    hops: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Model(ABC):
     """A functional model. Its fields are its hyper-parameters; it holds no weights."""
 
     registered_name: ClassVar[str]
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
-    # where few nodes are asked for (``Cohort.near``); None: all nodes are computed.
+    # where few nodes matter (``Cohort.k_hop``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
 
     @property
@@ -83,7 +76,7 @@ class Model(ABC):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
-        cohort = cohort.near(self.reach, "train")
+        cohort = cohort.k_hop(self.reach, "train")
         return nll(self.apply(params_K, cohort, rng), cohort)
 
     def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
@@ -145,7 +138,7 @@ def without_biases(params: Params) -> Params:
     return {name: p for name, p in params.items() if not name.endswith(".bias")}
 
 
-def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Asked) -> Tensor:
+def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Targets) -> Tensor:
     """``h`` with each client's bias of that name, if the model has it; in the memory of ``h``."""
     if name not in params_K:
         return h

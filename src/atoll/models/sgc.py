@@ -8,9 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Dual, FirstLayer
 from atoll.errors import AtollError
-from atoll.models.base import FirstLayer, Model, add_bias, fan_in, models, nll_errors
-from atoll.ops.span import Span
+from atoll.models.base import Model, add_bias, fan_in, models, nll_errors
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -48,7 +48,7 @@ class SGC(Model):
         return add_bias(scores, params_K, "bias", cohort)
 
     def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        if not isinstance(cohort, Span):
+        if not isinstance(cohort.inputs, Dual):
             return super().nll_gradient(params_K, cohort)
         errors = nll_errors(self.apply(params_K, cohort), cohort)
-        return {"weight": errors, "bias": cohort.by_client(errors).sum(1)}
+        return {"weight": errors, "bias": cohort.inputs.by_client(errors).sum(1)}

@@ -43,7 +43,7 @@ def adapted(
 
     If ``differentiable``, the result can be differentiated with respect to ``params_K``, which
     must require gradients. ``steps_of`` makes steps of gradients where they are not the same
-    (:meth:`atoll.ops.span.Span.steps`).
+    (:meth:`atoll.cohort.dual.Dual.steps`).
     """
     theta = dict(params_K)
     if not differentiable:
