@@ -13,9 +13,11 @@ from atoll.cohort.whole import Whole
 from atoll.graph import Graph, dense, make_graph, node_mask
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import spread
 from small_federations import community_parties
 
+NODES = NodeClassification()
 MODELS = [GCN(hidden=4, dropout=0.0), GCN(hidden=4, dropout=0.0, head="graph"), SGC(), SGC(hops=1)]
 
 
@@ -81,7 +83,7 @@ def test_a_loss_on_the_neighbourhood_is_the_loss_on_the_whole_graph(model):
     everywhere = model.apply(p, cohort)[rows]
     losses = torch.nn.functional.cross_entropy(everywhere, cohort.y[rows], reduction="none")
     whole = torch.stack([losses[0], losses[1:].mean()])
-    near = model.nll(p, cohort)
+    near = NODES.loss(model, p, cohort)
     torch.testing.assert_close(near, whole)
     for a, b in zip(
         torch.autograd.grad(near.sum(), list(p.values())),
@@ -166,7 +168,7 @@ def test_clients_of_one_graph_keep_its_features_once(model, dense):
     p = params(model, shared)
     torch.testing.assert_close(model.apply(p, shared), model.apply(p, apart))
     ours, theirs = (
-        torch.autograd.grad(model.nll(p, c).square().sum(), list(p.values()))
+        torch.autograd.grad(NODES.loss(model, p, c).square().sum(), list(p.values()))
         for c in (shared, apart)
     )
     for a, b in zip(ours, theirs, strict=True):
@@ -182,9 +184,10 @@ def test_clients_of_one_graph_may_have_the_same_few_nodes_to_train_on():
     assert shared.k_hop(1, "train").one_graph
     p = params(model, shared)
     alone = [
-        model.nll({n: leaf[k : k + 1] for n, leaf in p.items()}, shared.take([k])) for k in range(3)
+        NODES.loss(model, {n: leaf[k : k + 1] for n, leaf in p.items()}, shared.take([k]))
+        for k in range(3)
     ]
-    torch.testing.assert_close(model.nll(p, shared), torch.cat(alone))
+    torch.testing.assert_close(NODES.loss(model, p, shared), torch.cat(alone))
 
 
 def test_one_model_on_one_graph_is_one_pass():

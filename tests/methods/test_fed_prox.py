@@ -5,7 +5,7 @@ from support import assert_same_model, make, train
 from atoll.errors import AtollError
 from atoll.methods.fed_prox import FedProx, adapted
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.tree import sq_dist, under
 from small_federations import community_parties
 

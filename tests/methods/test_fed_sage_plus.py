@@ -18,7 +18,7 @@ from atoll.models.neighbour_generator import (
 from atoll.models.sage import SAGE
 from atoll.ops import mending
 from atoll.ops.mending import impair
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
 from atoll.tree import Ragged, under

@@ -22,8 +22,9 @@ from atoll.methods.gfl_appnp import GFLAPPNP
 from atoll.models.appnp import APPNP
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
-from atoll.ops.optimize import SGD, Adam
 from atoll.ops.personalised import personalised_propagation
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.sgd import SGD
 from atoll.partition.network import client_network
 from atoll.partition.node_per_client import NodePerClient
 from atoll.tree import Ragged, under

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from atoll.cohort import Cohort
-from atoll.models.base import nll
 from atoll.models.gcn import GCN
 from atoll.ops.halo import with_halo
 from atoll.ops.mending import mend
 from atoll.rng import CohortRng, stream
+from atoll.tasks.nodes import NodeClassification, nll
 from atoll.tree import Ragged, spread
 from small_federations import community_parties
+
+NODES = NodeClassification()
 
 
 def parties():
@@ -49,8 +51,8 @@ def test_the_loss_is_that_of_the_scores_of_all_nodes(make, head):
 
     near = cohort.k_hop(model.reach, "train")
     for found, expected in (
-        (model.nll(params_K, cohort, rng()), nll(model.apply(params_K, near, rng()), near)),
-        (model.nll(params_K, cohort), nll(model.apply(params_K, cohort), cohort)),
+        (NODES.loss(model, params_K, cohort, rng()), nll(model.apply(params_K, near, rng()), near)),
+        (NODES.loss(model, params_K, cohort), nll(model.apply(params_K, cohort), cohort)),
     ):
         torch.testing.assert_close(found, expected)
         leaves = list(params_K.values())

@@ -5,12 +5,14 @@ from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
-from atoll.models.base import nll
 from atoll.models.gcn import GCN
 from atoll.ops.mending import hide, impair, mend, mended, nearest_node
 from atoll.rng import CohortRng
+from atoll.tasks.nodes import NodeClassification, nll
 from atoll.tree import Ragged, spread
 from small_federations import community_parties, path_graph
+
+NODES = NodeClassification()
 
 
 class Chooses:
@@ -144,7 +146,9 @@ def test_steps_look_only_at_the_generated_nodes_that_matter():
     near = mended_cohort.k_hop(model.reach, "train")
     assert len(near.batch) < len(mended_cohort.batch)
     whole = model.apply(params_K, Cohort(mended_cohort.inputs.graphs, dtype=torch.float64))
-    torch.testing.assert_close(model.nll(params_K, mended_cohort), nll(whole, mended_cohort))
+    torch.testing.assert_close(
+        NODES.loss(model, params_K, mended_cohort), nll(whole, mended_cohort)
+    )
 
 
 def test_a_mended_cohort_is_kept_until_its_neighbours_change():

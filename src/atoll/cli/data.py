@@ -20,7 +20,7 @@ _REGISTRIES = {
     "tasks": ("atoll.tasks.base", "tasks"),
     "datasets": ("atoll.data.base", "datasets"),
     "partitions": ("atoll.partition.base", "partitions"),
-    "optimizers": ("atoll.ops.optimize", "optimizers"),
+    "optimizers": ("atoll.optimizers.base", "optimizers"),
 }
 Kind = Enum("Kind", {name: name for name in _REGISTRIES})  # type: ignore[misc]
 Choices = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
@@ -16,8 +16,9 @@ from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import SGD, Adam, Optimizer, descend
-from atoll.ops.span import descend_in_span, span_of
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.fit import Draw, Penalty, fit
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
 from atoll.tasks.base import Task
@@ -25,7 +26,6 @@ from atoll.tasks.nodes import NodeClassification
 from atoll.tree import Leaf, Params, Tree, prefixed, spread, under
 
 methods: Registry[Method] = Registry("method", "atoll.methods")
-Penalty = Callable[[Params], Tensor]
 
 
 @dataclass(frozen=True)
@@ -138,31 +138,23 @@ class Method:
         state: Mapping[str, Leaf],
         rng: CohortRng,
         penalty: Penalty | None = None,
+        draw: Draw | None = None,
     ) -> Fitted:
-        """Local training on the task's loss, plus a penalty a client ``[K]`` if there is one."""
-
-        span = self.span(cohort, "train") if penalty is None else None
-        if span is not None and isinstance(self.optimizer, SGD):
-            walk, loss_K = descend_in_span(self.model, span, params_K, self.optimizer, self.epochs)
-            params_K = walk.arrive()
-            return Fitted(params_K, prefixed("model", params_K), loss_K)
-
-        def loss(p: Params) -> Tensor:
-            task_K = self.loss(p, cohort, rng)
-            return task_K if penalty is None else task_K + penalty(p)
-
-        optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}
-        params_K, optimizer_K, loss_K = descend(
-            params_K, loss, self.optimizer, optimizer_K, self.epochs
+        """Local training on the task's loss, plus a penalty per client ``[K]`` if there is one."""
+        params_K, optimizer_K, loss_K = fit(
+            self.task,
+            self.model,
+            self.optimizer,
+            params_K,
+            cohort,
+            epochs=self.epochs,
+            rng=rng,
+            state_K=under(state, "optimizer") if self.keep_optimizer else {},
+            penalty=penalty,
+            draw=draw,
         )
         next_state = prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
         return Fitted(params_K, next_state, loss_K)
-
-    def span(self, cohort: Cohort, *splits: str) -> Cohort | None:
-        """What a loss on some splits sees, if plain gradient descent is cheaper there."""
-        plain = isinstance(self.optimizer, SGD) and self.optimizer.momentum == 0
-        on_nodes = isinstance(self.task, NodeClassification)
-        return span_of(self.model, cohort, *splits) if plain and on_nodes else None
 
     def new_client(self, cohort: Cohort, rng: CohortRng) -> Tree:
         """A client's model and optimizer before the first round."""

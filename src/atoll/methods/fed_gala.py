@@ -12,13 +12,13 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods
-from atoll.models.base import nll
 from atoll.ops.augment import anchor_links, augmented, mean_over_owners
 from atoll.ops.convergence import chosen, entered, not_begun, training
 from atoll.ops.links import link_loss, positive_links, sample_negatives
-from atoll.ops.optimize import descend
 from atoll.ops.proximal import adapted, first_pull
+from atoll.optimizers.descent import descend
 from atoll.rng import CohortRng
+from atoll.tasks.nodes import nll
 from atoll.tree import Params, Ragged, Tree, prefixed, ragged, spread, sq_dist, under
 
 log = logging.getLogger("atoll")
@@ -219,7 +219,7 @@ class FedGala(GlobalModel):
         """Eq. 3.1 with the non-links that ``coins`` draw, or ``L_C`` without coins, ``[K]``."""
         scale_K = cohort.labelled.to(cohort.dtype) if self.class_loss == "sum" else 1.0
         if coins is None:
-            return self.model.nll(params_K, cohort, rng) * scale_K
+            return self.loss(params_K, cohort, rng) * scale_K
         z = self.model.apply(params_K, cohort, rng)
         class_K = nll(z, cohort) * scale_K
         negatives = sample_negatives(cohort, coins)

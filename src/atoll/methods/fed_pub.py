@@ -12,9 +12,9 @@ from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import Info, Method, initial_model, methods
 from atoll.ops.masked import bad_patterns, pack_tree, packed_shape, unpack_tree
-from atoll.ops.optimize import descend
 from atoll.ops.proxy import ProxyKind, embedding_width, functional_likeness, own_features
 from atoll.ops.similarity import cosine, mixing_weights, overlap
+from atoll.optimizers.descent import descend
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, copy, prefixed, put, spread, sq_dist, under
 

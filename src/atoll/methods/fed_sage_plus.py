@@ -10,7 +10,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.validation import log
-from atoll.methods.base import GlobalModel, Info, Method, Penalty, methods, pick
+from atoll.methods.base import GlobalModel, Info, Method, methods, pick
 from atoll.models.base import Model
 from atoll.models.neighbour_generator import (
     NeighbourGenerator,
@@ -22,8 +22,9 @@ from atoll.models.neighbour_generator import (
 )
 from atoll.models.sage import SAGE
 from atoll.ops.mending import Impaired, impair, mend, nearest_node
-from atoll.ops.optimize import descend
 from atoll.ops.proposals import chosen_rows, own_spans, turn_of
+from atoll.optimizers.descent import descend
+from atoll.optimizers.fit import Penalty
 from atoll.rng import CohortRng, server_stream
 from atoll.tree import Params, Ragged, Tree, prefixed, ragged, spread, under
 

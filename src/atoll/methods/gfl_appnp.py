@@ -23,10 +23,11 @@ from atoll.ops.compensated import (
 )
 from atoll.ops.encoder import encode, mean_of_points, misfits
 from atoll.ops.felt_noise import draw_felt, felt_jacobian
-from atoll.ops.optimize import SGD, Optimizer
 from atoll.ops.personalised import Weights, personalised_propagation
 from atoll.ops.ragged import segment_mean
 from atoll.ops.told_jacobians import Form, blank, mixed, told, told_moments
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import node_scores
 from atoll.tree import Params, Tree, prefixed, take, under

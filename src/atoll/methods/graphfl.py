@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.cohort.dual import Dual
 from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import GlobalModel, methods, pick
 from atoll.ops.clusters import cluster_batch
-from atoll.ops.meta import gradient, has_nodes, meta_gradient, on_queries
-from atoll.ops.optimize import SGD, descend
-from atoll.ops.span import descend_in_span
+from atoll.ops.meta import has_nodes, meta_gradient, on_queries
+from atoll.optimizers.descent import Descent
+from atoll.optimizers.fit import begin
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -101,63 +102,47 @@ class GraphFL(GlobalModel):
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         theta_K = spread(under(shared, "model"), cohort.k)
-        span = self.span(cohort, "train", "val")
-        g_K = self._query_gradient(theta_K, cohort, span, rng)
+        splits = () if self.clusters else ("train", "val")
+        descent = begin(self.task, self.model, self.optimizer, theta_K, cohort, splits)
+        g_K = descent.weight_gradient(self._query_gradient(descent, rng))
         return state, Reply(prefixed("gradient", g_K), weight=has_nodes(on_queries(cohort)))
 
-    def _query_gradient(
-        self, theta_K: Params, cohort: Cohort, span: Cohort | None, rng: CohortRng
-    ) -> Params:
-        if span is not None and isinstance(self.optimizer, SGD) and self.order == "first":
-            walk, _ = descend_in_span(self.model, span, theta_K, self.optimizer, self.epochs)
-            return _dual(span).leave(self.model.nll_gradient(walk.params, on_queries(span)))
-        seen = span or cohort
-        queries = on_queries(seen)
-
-        def support(p: Params) -> Tensor:
-            return self.loss(p, seen, rng)
-
-        def query(p: Params) -> Tensor:
-            return self.loss(p, queries, rng)
-
-        rate, decay = self.optimizer.lr, self.optimizer.weight_decay
-        if span is not None:
-            z_K, steps_of = _dual(span).enter(theta_K), _dual(span).steps
-            return _dual(span).leave(
-                meta_gradient(
-                    z_K,
-                    support,
-                    query,
-                    rate,
-                    self.epochs,
-                    weight_decay=decay,
-                    steps_of=steps_of,
-                )
-            )
+    def _query_gradient(self, descent: Descent, rng: CohortRng) -> Params:
+        support, query = descent.cohort, on_queries(descent.cohort)
         if self.order == "second":
-            return meta_gradient(theta_K, support, query, rate, self.epochs, weight_decay=decay)
-        adapted_K, _, _ = descend(theta_K, support, self.optimizer, {}, self.epochs)
-        return gradient({n: p.requires_grad_() for n, p in adapted_K.items()}, query)
+            return meta_gradient(
+                descent.params,
+                lambda p: self.loss(p, support, rng),
+                lambda p: self.loss(p, query, rng),
+                self.optimizer.lr,
+                self.epochs,
+                weight_decay=self.optimizer.weight_decay,
+                steps_of=descent.steps_of,
+            )
+        for _ in range(self.epochs):
+            descent.step(self._gradient(descent.params, support, rng))
+        return self._gradient(descent.params, query, rng)
+
+    def _gradient(self, params_K: Params, cohort: Cohort, rng: CohortRng) -> Params:
+        return self.task.gradient(self.model, params_K, self._batch(cohort, rng), rng)
+
+    def _batch(self, cohort: Cohort, rng: CohortRng) -> Cohort:
+        """What one step sees: everything, or some clusters."""
+        if not self.clusters:
+            return cohort
+        return cluster_batch(cohort, self.clusters, self.batch, rng)
 
     @client_step
     def finetune(
         self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
     ) -> tuple[Tree, Reply]:
         params_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
-        fitted = self.fit(params_K, cohort, state, rng)
+        draw = partial(self._batch, cohort, rng) if self.clusters else None
+        fitted = self.fit(params_K, cohort, state, rng, draw=draw)
         return fitted.state, Reply(prefixed("model", fitted.params_K), weight=has_nodes(cohort))
-
-    def span(self, cohort: Cohort, *splits: str) -> Cohort | None:
-        return None if self.clusters else super().span(cohort, *splits)
 
     def loss(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
-        if self.clusters and rng is not None:
-            cohort = cluster_batch(cohort, self.clusters, self.batch, rng)
-        return super().loss(params_K, cohort, rng)
-
-
-def _dual(span: Cohort) -> Dual:
-    assert isinstance(span.inputs, Dual)
-    return span.inputs
+        seen = cohort if rng is None else self._batch(cohort, rng)
+        return super().loss(params_K, seen, rng)

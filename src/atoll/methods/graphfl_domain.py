@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from atoll.cohort import Cohort
-from atoll.cohort.dual import Dual
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.methods.base import methods, pick
 from atoll.methods.new_domain import NewDomain
-from atoll.ops.meta import Steps, has_nodes, meta_gradient, on_queries
-from atoll.ops.optimize import SGD
-from atoll.ops.span import Walk
+from atoll.ops.meta import has_nodes, meta_gradient, on_queries
+from atoll.optimizers.fit import begin
+from atoll.optimizers.steps import Steps
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -51,25 +50,18 @@ class GraphFLDomain(NewDomain):
     ) -> tuple[Tree, Reply]:
         task = self.old_tasks(cohort, rng.seed)
         theta_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
-        span = self.span(task, "train", "val")
-        if span is not None and isinstance(self.optimizer, SGD):
-            assert isinstance(span.inputs, Dual)
-            walk = Walk(span, theta_K, self.optimizer)
-            for _ in range(self.epochs):
-                walk.step(self._meta_gradient(walk.params, span, rng, span.inputs.steps))
-            theta_K = walk.arrive()
-            reply = Reply(prefixed("model", theta_K), weight=has_nodes(on_queries(task)))
-            return prefixed("model", theta_K), reply
         optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}
-        optimizer_K = optimizer_K or self.optimizer.init(theta_K)
+        descent = begin(
+            self.task, self.model, self.optimizer, theta_K, task, ("train", "val"), optimizer_K
+        )
         for _ in range(self.epochs):
-            grads_K = self._meta_gradient(theta_K, task, rng)
-            self.optimizer.step(theta_K, grads_K, optimizer_K)
-        state = prefixed("model", theta_K) | prefixed("optimizer", optimizer_K)
-        return state, Reply(prefixed("model", theta_K), weight=has_nodes(on_queries(task)))
+            descent.step(self._meta_gradient(descent.params, descent.cohort, rng, descent.steps_of))
+        model = prefixed("model", descent.weights())
+        state = model | prefixed("optimizer", descent.state)
+        return state, Reply(model, weight=has_nodes(on_queries(task)))
 
     def _meta_gradient(
-        self, theta_K: Params, support: Cohort, rng: CohortRng, steps_of: Steps = dict
+        self, theta_K: Params, support: Cohort, rng: CohortRng, steps_of: Steps
     ) -> Params:
         query = on_queries(support)
         return meta_gradient(

@@ -10,7 +10,8 @@ from atoll.methods.base import Alone, methods
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
 from atoll.ops.batches import check_batch, descend_in_batches
-from atoll.ops.optimize import SGD, Optimizer
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tree import Tree, prefixed, under
 

@@ -11,9 +11,7 @@ from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.graph import Graph
 from atoll.methods.base import GlobalModel, Info, initial_model
-from atoll.ops.meta import adapted
-from atoll.ops.optimize import SGD
-from atoll.ops.span import descend_in_span, span_of
+from atoll.optimizers.fit import adapt
 from atoll.rng import CohortRng, stream
 from atoll.tree import Params, Tree, prefixed, spread, under
 
@@ -119,13 +117,7 @@ class NewDomain(GlobalModel):
         """Scores of each client's model once it is adapted to its training nodes."""
         params_K = spread(start, task.k)
         # Adapting is plain gradient descent, whatever the optimizer in training.
-        span = span_of(self.model, task, "train")
-        if span is not None and self.adapt_steps:
-            sgd = SGD(lr=self.alpha)
-            walk, _ = descend_in_span(self.model, span, params_K, sgd, self.adapt_steps)
-            params_K = walk.arrive()
-        else:
-            params_K = adapted(params_K, lambda p: self.loss(p, task), self.alpha, self.adapt_steps)
+        params_K = adapt(self.task, self.model, params_K, task, self.alpha, self.adapt_steps)
         scored = task.k_hop(self.model.reach, "train", "val", "test")
         return under(self.scores(params_K, scored), "metric")
 

@@ -14,11 +14,12 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
 from atoll.graph import make_graph
-from atoll.methods.base import Info, Penalty, initial_model, methods
+from atoll.methods.base import Info, initial_model, methods
 from atoll.methods.embedding_alignment import EmbeddingAlignment, public_rows, received
 from atoll.models.base import Model
 from atoll.models.gat import GAT
 from atoll.ops.ragged import segment_mean
+from atoll.optimizers.fit import Penalty
 from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, prefixed, spread, under
 

@@ -13,13 +13,12 @@ from atoll.cohort.dual import Dual, FirstLayer
 from atoll.cohort.targets import Targets
 from atoll.models.base import (
     Model,
+    Pullback,
     add_bias,
     check_hidden,
     fan_in,
     glorot,
     models,
-    nll_errors,
-    nll_of_training,
     without_biases,
 )
 from atoll.ops.dropout import dropout
@@ -79,14 +78,17 @@ class GCN(Model):
         """The second convolution's output, before the activation ``[N, hidden or classes]``."""
         return self._convolve(params_K, cohort, cohort, None)
 
-    def nll(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    def apply_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
     ) -> Tensor:
-        """What follows the first layer is computed at training nodes alone."""
+        """What follows the first layer is computed at target nodes alone."""
         if not cohort.inputs.by_rows:
-            return super().nll(params_K, cohort, rng)
-        near = cohort.k_hop(self.reach, "train")
-        return nll_of_training(self._scores(params_K, near, near.targets("train"), rng), near)
+            return super().apply_at(params_K, cohort, targets, rng)
+        return self._scores(params_K, cohort, targets, rng)
 
     def _scores(
         self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Targets, rng: CohortRng | None
@@ -111,22 +113,23 @@ class GCN(Model):
             h = at.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
         return add_bias(h, p, "conv2.bias", at)
 
-    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        """Written out for few nodes, where looking up derivatives costs more than they do."""
+    def vjp(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> tuple[Tensor, Pullback] | None:
         dual = cohort.inputs
         if not isinstance(dual, Dual) or self.head == "linear" or not self.bias:
-            return super().nll_gradient(params_K, cohort)
-        w2 = params_K["conv2.weight"]
-        z = cohort.linear(params_K["conv1.weight"], propagated="gcn")
+            return None
+        w2, p = params_K["conv2.weight"], dual.operator("gcn")
+        z = dual.linear(params_K["conv1.weight"])
         r = dual.by_client(add_bias(z, params_K, "conv1.bias", cohort).relu_())
-        p = cohort.operator("gcn")
-        logits = add_bias(p @ torch.bmm(r, w2).flatten(0, 1), params_K, "conv2.bias", cohort)
-        errors = nll_errors(logits, cohort)
-        back = dual.by_client(p.t @ errors)
-        first = torch.bmm(back, w2.transpose(1, 2)).mul_(r > 0)
-        return {
-            "conv1.weight": first.flatten(0, 1),
-            "conv1.bias": first.sum(1),
-            "conv2.weight": torch.bmm(r.transpose(1, 2), back),
-            "conv2.bias": dual.by_client(errors).sum(1),
-        }
+        scores = add_bias(p @ torch.bmm(r, w2).flatten(0, 1), params_K, "conv2.bias", cohort)
+
+        def pull(errors: Tensor) -> Params:
+            back = dual.by_client(p.t @ errors)
+            first = torch.bmm(back, w2.transpose(1, 2)).mul_(r > 0)
+            return {
+                "conv1.weight": first.flatten(0, 1),
+                "conv1.bias": first.sum(1),
+                "conv2.weight": torch.bmm(r.transpose(1, 2), back),
+                "conv2.bias": dual.by_client(errors).sum(1),
+            }
+
+        return scores, pull

@@ -11,8 +11,9 @@ from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.ops.optimize import Optimizer, descend
 from atoll.ops.ragged import segment_sum
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.descent import descend
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
