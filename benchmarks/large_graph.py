@@ -25,7 +25,7 @@ from atoll.experiment.config import Experiment, Run
 from atoll.experiment.runner import load_parties, simulate
 from atoll.methods.graphfl import GraphFL
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.partition.shared_graph import SharedGraph
 
 HALF = 40  # of 80 labels a class

@@ -14,7 +14,7 @@ from atoll.experiment.runner import Progress, run_experiment
 from atoll.experiment.runner import resume as _resume
 from atoll.methods.base import Method
 from atoll.models.base import Model
-from atoll.ops.optimize import Optimizer
+from atoll.optimizers.base import Optimizer
 from atoll.partition.base import Partition
 from atoll.tasks.base import Task
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from atoll.errors import AtollError, unknown
 
@@ -43,7 +43,7 @@ def check_options(section: str, component: Any) -> None:
 
     ``section`` is the config's, as in TOML.
     """
-    choices = _choices(type(component))
+    choices = _choices(cast(Hashable, type(component)))
     for spec in fields(component):
         declared = declared_bounds(type(component), spec.name)
         value = getattr(component, spec.name)
@@ -58,7 +58,7 @@ def check_options(section: str, component: Any) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
+def _choices(cls: Any) -> dict[str, tuple[Any, ...]]:
     """The options that take one of a few values, and these."""
     hints = get_type_hints(cls)
     literal = (spec.name for spec in fields(cls) if get_origin(hints[spec.name]) is Literal)

@@ -8,7 +8,8 @@ from support import NAMES, assert_same, make, small_parties, train, values
 from atoll.errors import AtollError
 from atoll.models.mlp import MLP
 from atoll.models.sgc import SGC
-from atoll.ops.optimize import SGD, Adam
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.sgd import SGD
 
 MODELS = {"sgc": SGC(), "mlp": MLP(hidden=8), "bare mlp": MLP(hidden=8, dropout=0.0, bias=False)}
 OPTIMIZERS = {"sgd": SGD(), "adam": Adam()}

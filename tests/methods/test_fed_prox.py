@@ -6,7 +6,7 @@ from atoll.errors import AtollError
 from atoll.methods.fed_prox import FedProx
 from atoll.methods.proximal import adapted
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.tree import sq_dist, under
 from small_federations import community_parties
 

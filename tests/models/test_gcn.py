@@ -7,13 +7,15 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.leaves import Ragged
-from atoll.models.base import nll
+from atoll.methods.fed_gnn.halo import with_halo
+from atoll.methods.fed_sage_plus.mending import mend
 from atoll.models.gcn import GCN
-from atoll.ops.guests import WithGuests
-from atoll.ops.mending import mend
 from atoll.rng import CohortRng, stream
+from atoll.tasks.nodes import NodeClassification, nll
 from atoll.tree import spread
 from small_federations import community_parties
+
+NODES = NodeClassification()
 
 
 def parties():
@@ -33,14 +35,12 @@ def mended():
     return mend(parties(), counts, rows)
 
 
-def with_guests():
+def with_halo_nodes():
     hosts = Ragged(torch.tensor([0, 3, 1]), (2, 0, 1))
-    return WithGuests(
-        parties(), hosts, Ragged(torch.ones(3, 6).double(), hosts.sizes), {"gcn^1": 6}
-    )
+    return with_halo(parties(), hosts, Ragged(torch.ones(3, 6).double(), hosts.sizes), {"gcn^1": 6})
 
 
-@pytest.mark.parametrize("make", [parties, without_labels, mended, with_guests])
+@pytest.mark.parametrize("make", [parties, without_labels, mended, with_halo_nodes])
 @pytest.mark.parametrize("head", ["linear", "graph"])
 def test_the_loss_is_that_of_the_scores_of_all_nodes(make, head):
     cohort, model = make(), GCN(hidden=6, head=head)
@@ -50,10 +50,10 @@ def test_the_loss_is_that_of_the_scores_of_all_nodes(make, head):
     def rng():
         return CohortRng(0, cohort.clients, 1, "train")
 
-    near = cohort.near(model.reach, "train")
+    near = cohort.k_hop(model.reach, "train")
     for found, expected in (
-        (model.nll(params_K, cohort, rng()), nll(model.apply(params_K, near, rng()), near)),
-        (model.nll(params_K, cohort), nll(model.apply(params_K, cohort), cohort)),
+        (NODES.loss(model, params_K, cohort, rng()), nll(model.apply(params_K, near, rng()), near)),
+        (NODES.loss(model, params_K, cohort), nll(model.apply(params_K, cohort), cohort)),
     ):
         torch.testing.assert_close(found, expected)
         leaves = list(params_K.values())

@@ -19,7 +19,7 @@ _REGISTRIES = {
     "tasks": ("atoll.tasks.base", "task"),
     "datasets": ("atoll.data.base", "data"),
     "partitions": ("atoll.partition.base", "partition"),
-    "optimizers": ("atoll.ops.optimize", "optimizer"),
+    "optimizers": ("atoll.optimizers.base", "optimizer"),
 }
 Kind = Enum("Kind", {name: name for name in _REGISTRIES})  # type: ignore[misc]
 Choices = dict[str, Any]

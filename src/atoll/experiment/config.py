@@ -14,7 +14,7 @@ from atoll.data.split import Split
 from atoll.errors import AtollError, unknown
 from atoll.methods.base import Method, methods
 from atoll.models.base import models
-from atoll.ops.optimize import optimizers
+from atoll.optimizers.base import optimizers
 from atoll.options import check_options, option
 from atoll.partition.base import Partition, partitions
 from atoll.registry import Registry

@@ -77,7 +77,9 @@ class WholeGraph:
         rows = []
         for k in range(len(self.weight)):
             one = {name: p[k : k + 1] for name, p in model_K.items()}
-            rows.append(self.method.scores(one, self.cohort)[self.method.task.metric])
+            with torch.no_grad():
+                scores = self.method.task.scores(self.method.model, one, self.cohort)
+            rows.append(scores[self.method.task.metric])
         found = np.concatenate([np.asarray(row) for row in rows])
         self._scored = {name: p.clone() for name, p in model_K.items()}, found
         return found

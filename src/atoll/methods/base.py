@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import Parameter, signature
@@ -21,8 +21,9 @@ from atoll.leaves import Ragged
 from atoll.methods.client import Client
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import SGD, Adam, Optimizer
-from atoll.ops.span import Span, span_of
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.fit import Draw
 from atoll.options import check_options, option
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
@@ -164,22 +165,9 @@ class Method:
         """What a client makes of a model by training it on its own data."""
         return self.view(client).fit(model)
 
-    def loss(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        """Each client's training loss on the task ``[K]``."""
-        return self.task.loss(self.model, params_K, cohort, rng)
-
-    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        """How well each client's model does on the task."""
-        with torch.no_grad():
-            return nested(self.task.scores(self.model, params_K, cohort))["metric"]
-
-    def span(self, cohort: Cohort, *splits: str) -> Span | None:
-        """What a loss on some splits sees, if plain gradient descent is cheaper there."""
-        plain = isinstance(self.optimizer, SGD) and self.optimizer.momentum == 0
-        on_nodes = isinstance(self.task, NodeClassification)
-        return span_of(self.model, cohort, *splits) if plain and on_nodes else None
+    def draw(self, cohort: Cohort, rng: CohortRng) -> Draw | None:
+        """How the part of the data is drawn that a training step sees; None: steps see all."""
+        return None
 
     def initial_model(self, info: Info | Cohort, seed: int) -> Params:
         """The common initial model: it follows from the seed, so nobody has to send it."""

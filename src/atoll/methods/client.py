@@ -9,31 +9,30 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.ops.optimize import SGD, Optimizer, descend
-from atoll.ops.span import Span, descend_in_span
+from atoll.models.base import Model
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.descent import Descent, descend
+from atoll.optimizers.fit import Draw, Penalty, begin, fit
 from atoll.rng import CohortRng
+from atoll.tasks.base import Task
 from atoll.tree import Kinds, Params
-
-Penalty = Callable[[Params], Tensor]
 
 
 class Trains(Protocol):
     """What clients need of the method they take part in."""
 
     @property
+    def task(self) -> Task: ...
+    @property
+    def model(self) -> Model: ...
+    @property
     def optimizer(self) -> Optimizer: ...
     @property
     def epochs(self) -> int: ...
     @property
     def keep_optimizer(self) -> bool: ...
-    @property
-    def model(self) -> Any: ...
 
-    def loss(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor: ...
-    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params: ...
-    def span(self, cohort: Cohort, *splits: str) -> Span | None: ...
+    def draw(self, cohort: Cohort, rng: CohortRng) -> Draw | None: ...
 
 
 class Client:
@@ -54,7 +53,7 @@ class Client:
         self.first_loss = torch.zeros(cohort.k)
 
     def on(self, cohort: Cohort) -> Client:
-        """The same clients, with the same state, looking at other data."""
+        """The same clients, with the same state, on other data."""
         if cohort is self.cohort:
             return self
         return Client(self.method, cohort, self.rng, self.state)
@@ -65,21 +64,19 @@ class Client:
         Parameters that ``model`` lacks are the client's own. The result is the client's model from
         now on, and its optimizer's state is kept beside it.
         """
-        params = self.owned(model)
-        span = self.method.span(self.cohort, "train") if penalty is None else None
-        if span is not None and isinstance(self.method.optimizer, SGD):
-            walk, self.first_loss = descend_in_span(
-                self.method.model, span, params, self.method.optimizer, self.method.epochs
-            )
-            params = walk.arrive()
-        else:
-
-            def objective(w: Params) -> Tensor:
-                loss = self.loss(w, training=True)
-                return loss if penalty is None else loss + penalty(w)
-
-            params = self.descend(objective, params)
-        self.state["model"] = params
+        params, optimizer, self.first_loss = fit(
+            self.method.task,
+            self.method.model,
+            self.method.optimizer,
+            self.owned(model),
+            self.cohort,
+            epochs=self.method.epochs,
+            rng=self.rng,
+            state_K=self._kept("optimizer"),
+            penalty=penalty,
+            draw=self.method.draw(self.cohort, self.rng),
+        )
+        self.state |= {"model": params, "optimizer": optimizer}
         return params
 
     def owned(self, sent: Mapping[str, Tensor]) -> Params:
@@ -116,13 +113,11 @@ class Client:
                 parts[i][name] = value
             return parts
 
-        keep = self.method.keep_optimizer if keep is None else keep
-        kept = self.state[optimizer] if keep else {}
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
             lambda joined: objective(*parted(joined)),
             self.method.optimizer,
-            kept,
+            self._kept(optimizer, keep),
             self.method.epochs if epochs is None else epochs,
             active,
         )
@@ -130,21 +125,47 @@ class Client:
         trained = parted(joined)
         return trained[0] if len(trees) == 1 else tuple(trained)
 
+    def begin(self, params: Params, *splits: str, keep: bool | None = None) -> Descent:
+        """Descent from ``params``, in place, whose steps the caller takes.
+
+        ``splits`` are those whose nodes the losses depend on. The optimizer's state is gone on from
+        if ``keep`` says so, by default the method's ``keep_optimizer``.
+        """
+        if self.method.draw(self.cohort, self.rng) is not None:
+            splits = ()  # which nodes a step will depend on is not known
+        task, model, optimizer = self.method.task, self.method.model, self.method.optimizer
+        kept = self._kept("optimizer", keep)
+        return begin(task, model, optimizer, params, self.cohort, splits, kept)
+
+    def _kept(self, optimizer: str, keep: bool | None = None) -> Params:
+        """The state that an optimizer goes on from, if it does."""
+        keep = self.method.keep_optimizer if keep is None else keep
+        return self.state[optimizer] if keep else {}
+
     def loss(self, params: Mapping[str, Tensor], training: bool = False) -> Tensor:
         """Each client's loss on the task ``[K]``; as training sees it, dropout and all, or not."""
+        task, model = self.method.task, self.method.model
         if training:
-            return self.method.loss(params, self.cohort, self.rng)
+            return task.loss(model, params, self._drawn(), self.rng)
         with torch.no_grad():
-            return self.method.loss(_in_full(params), self.cohort)
+            return task.loss(model, _in_full(params), self.cohort)
+
+    def gradient(self, params: Mapping[str, Tensor]) -> Params:
+        """The gradient of each client's loss as training sees it ``[K, ...]``."""
+        return self.method.task.gradient(self.method.model, params, self._drawn(), self.rng)
+
+    def _drawn(self) -> Cohort:
+        """The part of the data that the next training step sees."""
+        draw = self.method.draw(self.cohort, self.rng)
+        return self.cohort if draw is None else draw()
 
     def scores(self, params: Mapping[str, Tensor]) -> Params:
         """How well each client's model does on the task, ``[K, 3]`` per figure."""
-        # Cohorts of other kinds have inputs that are not in their graphs.
-        same_data = type(self.cohort) is Cohort and self.cohort.one_graph
-        if same_data and all(p.stride(0) == 0 for p in params.values()):
+        if self.cohort.one_graph and all(p.stride(0) == 0 for p in params.values()):
             # One model on one graph is one pass, whoever holds it.
             params = {name: p[:1] for name, p in params.items()}
-        return self.method.scores(_in_full(params), self.cohort)
+        with torch.no_grad():
+            return self.method.task.scores(self.method.model, _in_full(params), self.cohort)
 
 
 def joined_trees(*trees: Mapping[str, Tensor]) -> Params:

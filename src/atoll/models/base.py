@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from atoll.asked import Asked
 from atoll.cohort import Cohort
+from atoll.cohort.dual import FirstLayer
+from atoll.cohort.targets import Targets
 from atoll.errors import AtollError
-from atoll.ops.ragged import segment_sum
 from atoll.registry import Registry
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
 models: Registry[Model] = Registry("model", "atoll.models")
-
-
-class FirstLayer(NamedTuple):
-    """What a model does to features before anything else: ``P^hops X W``."""
-
-    weight: str
-    propagated: str
-    hops: int
+Pullback = Callable[[Tensor], Params]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +29,7 @@ class Model(ABC):
 
     registered_name: ClassVar[str]
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
-    # where few nodes are asked for (``Cohort.near``); None: all nodes are computed.
+    # where few nodes matter (``Cohort.k_hop``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
 
     @property
@@ -54,6 +46,25 @@ class Model(ABC):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
+
+    def apply_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        """Class scores of target nodes ``[R, classes]``; models may leave out what others need."""
+        return self.apply(params_K, cohort, rng)[targets.rows]
+
+    def vjp(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> tuple[Tensor, Pullback] | None:
+        """Class scores ``[N, classes]`` in evaluation, and the product of their Jacobian with a
+        vector: from a gradient with respect to the scores to that with respect to the parameters.
+
+        For models that have it written out where automatic differentiation would take longer than
+        the derivatives themselves: in the dual of few nodes. None elsewhere.
+        """
+        return None
 
     def predict(self, params_K: Mapping[str, Tensor], cohort: Cohort, rows: Tensor) -> Tensor:
         """Class scores of some nodes in evaluation, ``[R] -> [R, classes]``.
@@ -79,54 +90,6 @@ class Model(ABC):
         """
         return self.embed(params_K, cohort)
 
-    def nll(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        """Each client's mean cross-entropy over its training nodes ``[K]``."""
-        cohort = cohort.near(self.reach, "train")
-        return nll(self.apply(params_K, cohort, rng), cohort)
-
-    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        """The gradient of :meth:`nll` in evaluation; models may know a shorter way to it."""
-        leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
-        grads = torch.autograd.grad(self.nll(leaves, cohort).sum(), list(leaves.values()))
-        return dict(zip(leaves, grads, strict=True))
-
-
-def nll(logits: Tensor, cohort: Cohort) -> Tensor:
-    """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
-    return nll_of_training(logits[cohort.rows("train")], cohort)
-
-
-def nll_of_training(logits: Tensor, cohort: Cohort) -> Tensor:
-    """The same from the scores of training nodes alone, ``[R, classes] -> [K]``."""
-    _, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
-    losses = cross_entropy(logits, y, reduction="none")
-    return segment_sum(losses, client, cohort.k) / count
-
-
-def nll_errors(logits: Tensor, cohort: Cohort) -> Tensor:
-    """The gradient of :func:`nll` with respect to the class scores ``[N, classes]``.
-
-    That is ``(softmax - one-hot) / n_k`` at the n_k training nodes of client k, else zero.
-    """
-    rows, y, client, count = cohort.cached("training targets", lambda: _training_targets(cohort))
-
-    def shares() -> tuple[Tensor, Tensor]:
-        right = torch.zeros((len(rows), logits.shape[1]), dtype=logits.dtype)
-        return right.scatter_(1, y[:, None], 1.0), 1.0 / count[client, None].to(logits.dtype)
-
-    right, share = cohort.cached(f"training shares of {logits.shape[1]} classes", shares)
-    errors = logits[rows].softmax(1).sub_(right).mul_(share)
-    return torch.zeros_like(logits).index_copy_(0, rows, errors)
-
-
-def _training_targets(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Training nodes, their classes and clients, and how many each client has, at least one."""
-    rows = cohort.rows("train")
-    client = cohort.batch[rows]
-    return rows, cohort.y[rows], client, torch.bincount(client, minlength=cohort.k).clamp(min=1)
-
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
     """Uniform with the variance of Glorot and Bengio (2010), ``[inputs, outputs]``."""
@@ -145,7 +108,7 @@ def without_biases(params: Params) -> Params:
     return {name: p for name, p in params.items() if not name.endswith(".bias")}
 
 
-def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Asked) -> Tensor:
+def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Targets) -> Tensor:
     """``h`` with each client's bias of that name, if the model has it; in the memory of ``h``."""
     if name not in params_K:
         return h

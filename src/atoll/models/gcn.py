@@ -8,23 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atoll.asked import Asked
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Dual, FirstLayer
+from atoll.cohort.targets import Targets
 from atoll.models.base import (
-    FirstLayer,
     Model,
+    Pullback,
     add_bias,
     check_hidden,
     fan_in,
     glorot,
     models,
-    nll_errors,
-    nll_of_training,
     without_biases,
 )
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
-from atoll.ops.span import Span
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -80,29 +78,31 @@ class GCN(Model):
         """The second convolution's output, before the activation ``[N, hidden or classes]``."""
         return self._convolve(params_K, cohort, cohort, None)
 
-    def nll(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    def apply_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
     ) -> Tensor:
-        """What follows the first layer is computed at training nodes alone."""
-        if isinstance(cohort, Span):
-            return super().nll(params_K, cohort, rng)
-        near = cohort.near(self.reach, "train")
-        asked = near.cached("asked in training", lambda: Asked(near, "train", "gcn"))
-        return nll_of_training(self._scores(params_K, near, asked, rng), near)
+        """What follows the first layer is computed at target nodes alone."""
+        if not cohort.inputs.by_rows:
+            return super().apply_at(params_K, cohort, targets, rng)
+        return self._scores(params_K, cohort, targets, rng)
 
     def _scores(
-        self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Asked, rng: CohortRng | None
+        self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Targets, rng: CohortRng | None
     ) -> Tensor:
         h = self._convolve(p, cohort, at, rng)
         if self.head == "graph":
             return h
-        rows = at.rows if isinstance(at, Asked) else None
+        rows = at.rows if isinstance(at, Targets) else None
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes, rows)
         h = ragged_linear(h, p["classifier.weight"], at.sizes)
         return add_bias(h, p, "classifier.bias", at)
 
     def _convolve(
-        self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Asked, rng: CohortRng | None
+        self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Targets, rng: CohortRng | None
     ) -> Tensor:
         h = add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p, "conv1.bias", cohort)
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
@@ -113,21 +113,23 @@ class GCN(Model):
             h = at.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
         return add_bias(h, p, "conv2.bias", at)
 
-    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        """Written out for few nodes, where looking up derivatives costs more than they do."""
-        if not isinstance(cohort, Span) or self.head == "linear" or not self.bias:
-            return super().nll_gradient(params_K, cohort)
-        w2 = params_K["conv2.weight"]
-        z = cohort.linear(params_K["conv1.weight"], propagated="gcn")
-        r = cohort.by_client(add_bias(z, params_K, "conv1.bias", cohort).relu_())
-        p = cohort.operator("gcn")
-        logits = add_bias(p @ torch.bmm(r, w2).flatten(0, 1), params_K, "conv2.bias", cohort)
-        errors = nll_errors(logits, cohort)
-        back = cohort.by_client(p.t @ errors)
-        first = torch.bmm(back, w2.transpose(1, 2)).mul_(r > 0)
-        return {
-            "conv1.weight": first.flatten(0, 1),
-            "conv1.bias": first.sum(1),
-            "conv2.weight": torch.bmm(r.transpose(1, 2), back),
-            "conv2.bias": cohort.by_client(errors).sum(1),
-        }
+    def vjp(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> tuple[Tensor, Pullback] | None:
+        dual = cohort.inputs
+        if not isinstance(dual, Dual) or self.head == "linear" or not self.bias:
+            return None
+        w2, p = params_K["conv2.weight"], dual.operator("gcn")
+        z = dual.linear(params_K["conv1.weight"])
+        r = dual.by_client(add_bias(z, params_K, "conv1.bias", cohort).relu_())
+        scores = add_bias(p @ torch.bmm(r, w2).flatten(0, 1), params_K, "conv2.bias", cohort)
+
+        def pull(errors: Tensor) -> Params:
+            back = dual.by_client(p.t @ errors)
+            first = torch.bmm(back, w2.transpose(1, 2)).mul_(r > 0)
+            return {
+                "conv1.weight": first.flatten(0, 1),
+                "conv1.bias": first.sum(1),
+                "conv2.weight": torch.bmm(r.transpose(1, 2), back),
+                "conv2.bias": dual.by_client(errors).sum(1),
+            }
+
+        return scores, pull

@@ -47,7 +47,7 @@ class Module(Model):
         with torch.random.fork_rng(devices=[]):
             module = self._build(cohort.features, cohort.classes).train(rng is not None)
         scores = []
-        for position, graph in enumerate(cohort.graphs):
+        for position, graph in enumerate(cohort.inputs.graphs):
             own = {name: p[position] for name, p in params_K.items()}
             inputs = _inputs(graph, cohort.dtype)
             with torch.random.fork_rng(devices=[]):

@@ -8,9 +8,9 @@ import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Dual, FirstLayer
 from atoll.errors import AtollError
-from atoll.models.base import FirstLayer, Model, add_bias, fan_in, models, nll_errors
-from atoll.ops.span import Span
+from atoll.models.base import Model, Pullback, add_bias, fan_in, models
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -47,8 +47,12 @@ class SGC(Model):
         scores = cohort.linear(params_K["weight"], propagated="gcn", hops=self.hops)
         return add_bias(scores, params_K, "bias", cohort)
 
-    def nll_gradient(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        if not isinstance(cohort, Span):
-            return super().nll_gradient(params_K, cohort)
-        errors = nll_errors(self.apply(params_K, cohort), cohort)
-        return {"weight": errors, "bias": cohort.by_client(errors).sum(1)}
+    def vjp(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> tuple[Tensor, Pullback] | None:
+        dual = cohort.inputs
+        if not isinstance(dual, Dual):
+            return None
+
+        def pull(errors: Tensor) -> Params:
+            return {"weight": errors, "bias": dual.by_client(errors).sum(1)}
+
+        return self.apply(params_K, cohort), pull

@@ -1,11 +1,10 @@
 """What propagation makes of one graph: its operators, and features carried along the edges.
 
-Kept with the graph, so that every cohort that holds it finds them.
+Kept with the graph, for all who hold it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -19,7 +18,7 @@ from atoll.ops.sparse import gcn_operator, mean_operator
 _SAMPLE = 256
 # A neighbourhood is computed by itself where it is at most this share of a graph; with dense
 # features, whose products take most of a step, also a larger one.
-_NEAR_BELOW, _DENSE_NEAR_BELOW = 0.25, 0.85
+_K_HOP_BELOW, _DENSE_K_HOP_BELOW = 0.25, 0.85
 
 
 def operator_of(graph: Graph, name: str) -> sparse.csr_array:
@@ -66,27 +65,26 @@ def propagated_rows(graph: Graph, operator: str, hops: int, nodes: np.ndarray) -
     return rows @ graph.x
 
 
-def named(nodes: np.ndarray) -> str:
+def fingerprint(nodes: np.ndarray) -> str:
     """The same for the same nodes."""
     return blake2b(nodes.tobytes(), digest_size=16).hexdigest()
 
 
-def ball(graph: Graph, reach: int, splits: Sequence[str]) -> np.ndarray:
-    """The nodes within ``reach`` hops of some splits' nodes; all of them unless those are few."""
+def k_hop_nodes(graph: Graph, reach: int, inside: np.ndarray) -> np.ndarray:
+    """The nodes within ``reach`` hops of those ``inside [n]``; all nodes unless those are few."""
     dense = stored(graph.x) > DENSE_ABOVE * graph.nodes * graph.features
-    below = _DENSE_NEAR_BELOW if dense else _NEAR_BELOW
-    inside = np.logical_or.reduce([getattr(graph, split) for split in splits])
+    below = _DENSE_K_HOP_BELOW if dense else _K_HOP_BELOW
     if not inside.any():
         inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
 
     def grow() -> np.ndarray:
-        ball = inside
+        reached = inside
         for _ in range(reach):
-            if ball.sum() > below * graph.nodes:
+            if reached.sum() > below * graph.nodes:
                 break
-            ball = ball.copy()
-            ball[graph.adjacency[np.flatnonzero(ball)].indices] = True
-        few = ball.sum() <= below * graph.nodes
-        return np.flatnonzero(ball) if few else np.arange(graph.nodes)
+            reached = reached.copy()
+            reached[graph.adjacency[np.flatnonzero(reached)].indices] = True
+        few = reached.sum() <= below * graph.nodes
+        return np.flatnonzero(reached) if few else np.arange(graph.nodes)
 
-    return graph.cached(f"{reach} hops of {named(np.flatnonzero(inside))}", grow)
+    return graph.cached(f"{reach} hops of {fingerprint(np.flatnonzero(inside))}", grow)

@@ -16,7 +16,7 @@ from atoll.graph import Graph
 from atoll.models.base import Model
 from atoll.registry import Registry
 from atoll.rng import CohortRng
-from atoll.tree import Tree
+from atoll.tree import Kinds, Params
 
 tasks: Registry[Task] = Registry("task", "atoll.tasks")
 
@@ -28,6 +28,8 @@ class Task(ABC):
     registered_name: ClassVar[str]
     # The score that is reported, and by which the best round is chosen.
     metric: ClassVar[str]
+    # Whether the loss depends on the class scores of training nodes and on nothing else.
+    depends_on_splits: ClassVar[bool] = False
 
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
         """A party's graph as the task needs it; done by the party itself, with its own coins."""
@@ -47,12 +49,28 @@ class Task(ABC):
     ) -> Tensor:
         """Each client's training loss ``[K]``."""
 
-    @abstractmethod
-    def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
-        """``metric/<metric>``, ``metric/loss`` and ``metric/nodes`` (how many examples were
-        scored) of each client's train, val and test examples, ``[K, 3]`` each."""
+    def gradient(
+        self,
+        model: Model,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        rng: CohortRng | None = None,
+    ) -> Params:
+        """The gradient of each client's training loss ``[K, ...]``.
 
-    def blank_scores(self) -> Tree:
-        """The shape of one client's scores, for checking replies."""
+        Clients share nothing, so the gradient of the sum is each client's own.
+        """
+        leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
+        total = self.loss(model, leaves, cohort, rng).sum()
+        grads = torch.autograd.grad(total, list(leaves.values()))
+        return dict(zip(leaves, grads, strict=True))
+
+    @abstractmethod
+    def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
+        """The task's own ``metric``, ``loss`` and ``nodes`` (how many examples were scored) of
+        each client's train, val and test examples, ``[K, 3]`` each."""
+
+    def blank_scores(self) -> Kinds:
+        """The shape of one client's scores in a reply."""
         zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
-        return {f"metric/{name}": zeros for name in (self.metric, "loss", "nodes")}
+        return {"metric": dict.fromkeys((self.metric, "loss", "nodes"), zeros)}

@@ -18,7 +18,7 @@ from atoll.ops.links import link_loss, link_scores, linked_pairs, sample_negativ
 from atoll.ops.ragged import segment_mean
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task, tasks
-from atoll.tree import Tree
+from atoll.tree import Params
 
 
 @tasks.register("links")
@@ -87,15 +87,13 @@ class LinkPrediction(Task):
             negative = sample_negatives(cohort, rng)
         return link_loss(model.apply(params_K, cohort, rng), positive, negative, cohort)
 
-    def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
+    def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
         z = model.apply(params_K, cohort)
         columns = [_split_scores(z, *cohort.probes(split), cohort) for split in SPLITS]
         return {name: torch.stack([c[name] for c in columns], dim=1) for name in columns[0]}
 
 
-def _split_scores(
-    z: Tensor, positive: Tensor, negative: Tensor, cohort: Cohort
-) -> dict[str, Tensor]:
+def _split_scores(z: Tensor, positive: Tensor, negative: Tensor, cohort: Cohort) -> Params:
     """Each client's area under the ROC curve, loss and number of pairs ``[K]``."""
     linked, unlinked = link_scores(z, positive), link_scores(z, negative)
     client = cohort.batch[torch.cat([positive[0], negative[0]])]
@@ -107,9 +105,9 @@ def _split_scores(
     ends = pairs.cumsum(0)[:-1].numpy()
     blocks = zip(np.split(scores[order], ends), np.split(is_link[order], ends), strict=True)
     return {
-        "metric/auc": torch.tensor([roc_auc(s, y) for s, y in blocks], dtype=torch.float64),
-        "metric/loss": segment_mean(losses, client, cohort.k),
-        "metric/nodes": pairs.double(),
+        "auc": torch.tensor([roc_auc(s, y) for s, y in blocks], dtype=torch.float64),
+        "loss": segment_mean(losses, client, cohort.k),
+        "nodes": pairs.double(),
     }
 
 

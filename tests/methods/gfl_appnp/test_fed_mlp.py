@@ -14,7 +14,7 @@ from atoll.methods.gfl_appnp import FedMLP, LoneMLPs
 from atoll.methods.local import Local
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.tree import under
 from small_federations import community_parties
 

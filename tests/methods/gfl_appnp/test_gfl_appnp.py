@@ -24,7 +24,8 @@ from atoll.methods.gfl_appnp.personalised import personalised_propagation
 from atoll.models.appnp import APPNP
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
-from atoll.ops.optimize import SGD, Adam
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.sgd import SGD
 from atoll.partition.network import client_network
 from atoll.partition.node_per_client import NodePerClient
 from atoll.rng import CohortRng

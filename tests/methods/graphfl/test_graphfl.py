@@ -13,7 +13,7 @@ from atoll.graph import dense
 from atoll.methods.graphfl import GraphFL
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tree import under
 from small_federations import community_parties

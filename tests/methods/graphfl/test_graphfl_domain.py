@@ -14,9 +14,10 @@ from atoll.methods.graphfl.meta import adapted, on_queries
 from atoll.methods.graphfl.new_domain import new_task, old_task
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.partition.label_domains import LabelDomains
 from atoll.rng import stream
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import under
 from small_federations import community_parties
 
@@ -92,8 +93,8 @@ def test_an_episode_takes_steps_on_the_loss_after_a_step():
     theta = {n: p.expand(6, *p.shape).clone() for n, p in under(start, "model").items()}
 
     def objective(p):
-        near = adapted(p, lambda q: SGC().nll(q, support), ALPHA, 1)
-        return SGC().nll(near, query)
+        near = adapted(p, lambda q: NodeClassification().loss(SGC(), q, support), ALPHA, 1)
+        return NodeClassification().loss(SGC(), near, query)
 
     for _ in range(2):
         slope = {n: torch.zeros_like(p) for n, p in theta.items()}
@@ -133,7 +134,7 @@ def test_scores_are_those_of_the_adapted_model(name):
         (method.old_tasks(whole, 0), ("train", "val")),
         (method.new_tasks(whole), ("test",)),
     ):
-        near = adapted(model, lambda p, c=cohort: SGC().nll(p, c), ALPHA, 4)
+        near = adapted(model, lambda p, c=cohort: NodeClassification().loss(SGC(), p, c), ALPHA, 4)
         right = (SGC().apply(near, cohort).argmax(1) == cohort.y).double()
         for split in splits:
             columns.append(right[cohort.rows(split)].view(6, -1).mean(1))

@@ -6,13 +6,16 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
-from atoll.methods.graphfl.meta import adapted, gradient, has_nodes, meta_gradient, on_queries
+from atoll.methods.graphfl.meta import has_nodes, meta_gradient, on_queries
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
+from atoll.optimizers.steps import adapted, gradient
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import spread
 from small_federations import community_parties
 
 RATE = 0.3
+NODES = NodeClassification()
 
 
 def bowl(curvature, centre):
@@ -78,11 +81,15 @@ def test_the_exact_gradient_agrees_with_finite_differences(model, steps):
     theta = start(model, support)
 
     def objective(p):
-        near = adapted(p, lambda q: model.nll(q, support), RATE, steps)
-        return model.nll(near, query)
+        near = adapted(p, lambda q: NODES.loss(model, q, support), RATE, steps)
+        return NODES.loss(model, near, query)
 
     found = meta_gradient(
-        theta, lambda p: model.nll(p, support), lambda p: model.nll(p, query), RATE, steps
+        theta,
+        lambda p: NODES.loss(model, p, support),
+        lambda p: NODES.loss(model, p, query),
+        RATE,
+        steps,
     )
     rng, step = np.random.default_rng(1), 1e-6
     for name, value in theta.items():
@@ -130,14 +137,14 @@ def test_the_exact_gradient_agrees_with_a_hessian_written_out():
 
     query = on_queries(support)
     found = meta_gradient(
-        theta, lambda p: model.nll(p, support), lambda p: model.nll(p, query), RATE
+        theta, lambda p: NODES.loss(model, p, support), lambda p: NODES.loss(model, p, query), RATE
     )
     flat = torch.cat([found["weight"][0], found["bias"]]).numpy().ravel()
     np.testing.assert_allclose(flat, expected, atol=1e-12)
     first = meta_gradient(
         theta,
-        lambda p: model.nll(p, support),
-        lambda p: model.nll(p, query),
+        lambda p: NODES.loss(model, p, support),
+        lambda p: NODES.loss(model, p, query),
         RATE,
         exact=False,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -96,9 +95,6 @@ def with_links(graph: Graph, links: np.ndarray) -> Graph:
     return replace(graph, edges=np.stack(np.divmod(key, graph.nodes)))
 
 
-_augmented: WeakKeyDictionary[Cohort, tuple[Ragged, Cohort]] = WeakKeyDictionary()
-
-
 def augmented(cohort: Cohort, links: Ragged) -> Cohort:
     """The cohort whose graphs have further links, one block of pairs per client, in its own rows.
 
@@ -107,14 +103,9 @@ def augmented(cohort: Cohort, links: Ragged) -> Cohort:
     """
     if len(links.values) == 0:
         return cohort
-    known = _augmented.get(cohort)
-    if known is not None and _same(known[0], links):
-        return known[1]
-    blocks = zip(cohort.graphs, links.blocks(), strict=True)
-    made = cohort.with_graphs([with_links(graph, block.numpy()) for graph, block in blocks])
-    _augmented[cohort] = Ragged(links.values.clone(), links.sizes), made
-    return made
 
+    def build() -> Cohort:
+        blocks = zip(cohort.graphs, links.blocks(), strict=True)
+        return cohort.with_graphs([with_links(graph, block.numpy()) for graph, block in blocks])
 
-def _same(one: Ragged, other: Ragged) -> bool:
-    return one.sizes == other.sizes and torch.equal(one.values, other.values)
+    return cohort.latest("augmented", (links,), build)

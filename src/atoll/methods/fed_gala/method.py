@@ -15,10 +15,10 @@ from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_ow
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
 from atoll.methods.global_model import GlobalModel
 from atoll.methods.proximal import adapted, first_pull
-from atoll.models.base import nll
 from atoll.ops.links import link_loss, positive_links, sample_negatives
 from atoll.options import option
 from atoll.rng import CohortRng
+from atoll.tasks.nodes import nll
 from atoll.tree import Kinds, Params, flat, sq_dist
 
 log = logging.getLogger("atoll")
@@ -175,7 +175,7 @@ class FedGala(GlobalModel):
         """Eq. 3.1 with the non-links that ``coins`` draw, or ``L_C`` without coins, ``[K]``."""
         scale_K = cohort.labelled.to(cohort.dtype) if self.class_loss == "sum" else 1.0
         if coins is None:
-            return self.loss(w, cohort, rng) * scale_K
+            return self.task.loss(self.model, w, cohort, rng) * scale_K
         Z = self.model.apply(w, cohort, rng)
         L_C = nll(Z, cohort) * scale_K
         non_links = sample_negatives(cohort, coins)

@@ -11,9 +11,9 @@ from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
+from atoll.methods.fed_gnn.halo import Layout, first_products, layout, with_halo
 from atoll.methods.fed_gnn.matching import no_halo, same_anchors, similar_nodes
 from atoll.methods.global_model import GlobalModel
-from atoll.ops.guests import Layout, expanded, first_products, layout
 from atoll.options import option
 from atoll.tree import Kinds, Params
 
@@ -41,10 +41,10 @@ class FedGNN(GlobalModel):
     by labelled nodes. Clients are scored on their own nodes, halo nodes in place.
 
     **The embedding** is what the first layer makes of a node before bias and activation,
-    ``P X W1`` for a GCN (:mod:`atoll.ops.guests`), and halo nodes enter there; neither paper says
-    what travels in a network without embedding tables. They are constants: no gradient goes back
-    to the clients that hold them. A model that propagates only before its first weights (``sgc``),
-    or not at all (``mlp``), is not touched by them.
+    ``P X W1`` for a GCN (:mod:`atoll.methods.fed_gnn.halo`), and halo nodes enter there; neither
+    paper says what travels in a network without embedding tables. They are constants: no gradient
+    goes back to the clients that hold them. A model that propagates only before its first weights
+    (``sgc``), or not at all (``mlp``), is not changed by them.
 
     **What is revealed.** The server sees every node's embedding (with ``match=anchors`` the mean
     over an anchor's neighbours only, and no edge of any one node), hence how many nodes a client
@@ -145,7 +145,7 @@ class FedGNN(GlobalModel):
         if self.needs_anchors:  # the server knows a client's anchors by number, not by row
             pairs = zip(cohort.graphs, linked_to.blocks(), strict=True)
             linked_to = Ragged.of([torch.from_numpy(g.anchors)[at] for g, at in pairs])
-        return client.on(expanded(cohort, linked_to, halo["embedding"], self.layout(cohort)))
+        return client.on(with_halo(cohort, linked_to, halo["embedding"], self.layout(cohort)))
 
     def layout(self, sizes: Info | Cohort) -> Layout:
         """What an embedding consists of."""

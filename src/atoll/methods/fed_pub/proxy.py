@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atoll.cohort import Cohort, SameGraph
+from atoll.cohort import Cohort
 from atoll.graph import Graph, make_graph
 from atoll.models.base import Model
 from atoll.ops.similarity import cosine
@@ -48,10 +48,10 @@ def _normal_features(
 @lru_cache(maxsize=4)
 def proxy_cohort(
     kind: ProxyKind, features: int, across: float, k: int, dtype: torch.dtype, seed: int
-) -> SameGraph:
+) -> Cohort:
     """K models' common view of the proxy graph that follows from the seed."""
     graph = proxy_graph(kind, features, across, server_stream(seed, 0, "proxy graph"))
-    return SameGraph(graph, k, dtype)
+    return Cohort([graph] * k, dtype=dtype)
 
 
 def own_features(cohort: Cohort, across: float, rng: CohortRng) -> Cohort:

@@ -8,8 +8,9 @@ from torch import Tensor
 from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
-from atoll.methods.client import Client, Penalty
+from atoll.methods.client import Client
 from atoll.methods.fed_sage_plus.losses import class_loss, cross_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.mending import Impaired, impair, nearest_node
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator, Output
 from atoll.methods.fed_sage_plus.on_mended import OnMendedGraphs
 from atoll.methods.fed_sage_plus.proposals import (
@@ -20,7 +21,7 @@ from atoll.methods.fed_sage_plus.proposals import (
 )
 from atoll.models.base import Model
 from atoll.models.sage import SAGE
-from atoll.ops.mending import Impaired, impair, nearest_node
+from atoll.optimizers.fit import Penalty
 from atoll.options import option
 from atoll.rng import server_stream
 from atoll.tree import Kinds, Params, spread

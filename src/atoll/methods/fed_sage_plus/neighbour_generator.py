@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.methods.fed_sage_plus.mending import Impaired
 from atoll.models.base import add_bias, fan_in
 from atoll.ops.dropout import dropout
-from atoll.ops.mending import Impaired
 from atoll.ops.ragged import ragged_linear, segment_sum
 from atoll.rng import CohortRng
 from atoll.tree import Params

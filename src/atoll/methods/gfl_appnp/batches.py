@@ -15,8 +15,9 @@ from atoll.methods.base import Method
 from atoll.methods.client import Client
 from atoll.models.base import Model
 from atoll.models.mlp import MLP, bare_mlp
-from atoll.ops.optimize import SGD, Optimizer
 from atoll.ops.ragged import segment_sum
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.sgd import SGD
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params

@@ -27,7 +27,8 @@ from atoll.graph import dense
 from atoll.methods.gfl_appnp.batches import training_points
 from atoll.models.base import Model
 from atoll.models.mlp import MLP
-from atoll.ops.optimize import SGD, Optimizer
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.sgd import SGD
 from atoll.tree import Params
 
 

@@ -18,7 +18,8 @@ from atoll.methods.gfl_appnp.personalised import Weights, personalised_propagati
 from atoll.methods.gfl_appnp.prediction import context_of, scored
 from atoll.models.base import Model
 from atoll.models.mlp import bare_mlp
-from atoll.ops.optimize import SGD, Optimizer
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.sgd import SGD
 from atoll.options import option
 from atoll.tree import Kinds, Params
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.tasks.nodes import node_scores
-from atoll.tree import Kinds, Params, nested
+from atoll.tree import Kinds, Params
 
 
 def context_of(server: Kinds, rows: Tensor | slice = slice(None)) -> Params:
@@ -16,4 +16,4 @@ def context_of(server: Kinds, rows: Tensor | slice = slice(None)) -> Params:
 def scored(h: Tensor, context: Params, cohort: Cohort) -> Params:
     """Scores of ``A~_kk h + C_k`` with an ``h`` for every data point ``[N, c]``."""
     z = context["own"][cohort.batch, None] * h + context["others"][cohort.batch]
-    return nested(node_scores(z, cohort))["metric"]
+    return node_scores(z, cohort)

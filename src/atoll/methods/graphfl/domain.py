@@ -5,8 +5,7 @@ from typing import Literal
 from atoll.cohort import Cohort
 from atoll.methods.base import register
 from atoll.methods.client import Client
-from atoll.methods.graphfl.descent import follow
-from atoll.methods.graphfl.meta import Steps, meta_gradient, on_queries
+from atoll.methods.graphfl.meta import meta_gradient, on_queries
 from atoll.methods.graphfl.new_domain import NewDomain
 from atoll.tree import Params
 
@@ -40,21 +39,21 @@ class GraphFLDomain(NewDomain):
     weights: Literal["labelled", "labelled-and-size", "equal"] = "equal"
 
     def local_training(self, client: Client, model: Params) -> Params:
-        task = self.view(client)
-        client.state["model"] = follow(task, task.owned(model), self.gradient)
+        descent = self.view(client).begin(client.owned(model), "train", "val")
+        S, Q = client.on(descent.cohort), client.on(on_queries(descent.cohort))
+        for _ in range(self.epochs):
+            # The gradient of eq. 9.
+            g = meta_gradient(
+                descent.params,
+                lambda p: S.loss(p, training=True),
+                lambda p: Q.loss(p, training=True),
+                self.alpha,
+                exact=self.order == "second",
+                steps_of=descent.steps_of,
+            )
+            descent.step(g)
+        client.state |= {"model": descent.weights(), "optimizer": descent.state}
         return client.state["model"]
-
-    def gradient(self, support: Client, theta_K: Params, steps_of: Steps) -> Params:
-        """``grad L_i(theta)``, the gradient of eq. 9."""
-        query = support.on(on_queries(support.cohort))
-        return meta_gradient(
-            theta_K,
-            lambda p: support.loss(p, training=True),
-            lambda p: query.loss(p, training=True),
-            self.alpha,
-            exact=self.order == "second",
-            steps_of=steps_of,
-        )
 
     def counted(self, client: Client) -> Cohort:
         return on_queries(self.view(client).cohort)

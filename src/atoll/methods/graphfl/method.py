@@ -1,9 +1,7 @@
 """Meta-learning for few, unevenly distributed labels."""
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Literal
-
-from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
@@ -12,10 +10,9 @@ from atoll.methods.base import register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel
 from atoll.methods.graphfl.clusters import cluster_batch
-from atoll.methods.graphfl.descent import query_gradient
-from atoll.methods.graphfl.meta import has_nodes, on_queries
-from atoll.ops.optimize import SGD
-from atoll.ops.span import Span
+from atoll.methods.graphfl.meta import has_nodes, meta_gradient, on_queries
+from atoll.optimizers.fit import Draw
+from atoll.optimizers.sgd import SGD
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Kinds, Params
@@ -95,21 +92,33 @@ class GraphFL(GlobalModel):
 
     @client_step
     def query_gradient(self, client: Client, model: Params) -> Reply:
-        """Stage I at a client."""
-        g = query_gradient(client, model, through_steps=self.order == "second")
-        return Reply(gradient=g, weight=has_nodes(on_queries(client.cohort)))
+        """Stage I at a client: ``epochs`` steps on S from the global model, then ``grad L_Q``."""
+        theta = {name: p.clone() for name, p in model.items()}
+        descent = client.begin(theta, "train", "val", keep=False)
+        S, Q = client.on(descent.cohort), client.on(on_queries(descent.cohort))
+        if self.order == "second":
+            g = meta_gradient(
+                descent.params,
+                lambda p: S.loss(p, training=True),
+                lambda p: Q.loss(p, training=True),
+                self.optimizer.lr,
+                self.epochs,
+                weight_decay=self.optimizer.weight_decay,
+                steps_of=descent.steps_of,
+            )
+        else:
+            for _ in range(self.epochs):
+                descent.step(S.gradient(descent.params))
+            g = Q.gradient(descent.params)
+        weight = has_nodes(on_queries(client.cohort))
+        return Reply(gradient=descent.weight_gradient(g), weight=weight)
 
     @client_step
     def finetune(self, client: Client, model: Params) -> Reply:
         """Stage II at a client."""
         return self.train(client, model)
 
-    def span(self, cohort: Cohort, *splits: str) -> Span | None:
-        return None if self.clusters else super().span(cohort, *splits)
-
-    def loss(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        if self.clusters and rng is not None:
-            cohort = cluster_batch(cohort, self.clusters, self.batch, rng)
-        return super().loss(params_K, cohort, rng)
+    def draw(self, cohort: Cohort, rng: CohortRng) -> Draw | None:
+        if not self.clusters:
+            return None
+        return partial(cluster_batch, cohort, self.clusters, self.batch, rng)

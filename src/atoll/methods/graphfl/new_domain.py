@@ -15,7 +15,7 @@ from atoll.graph import Graph
 from atoll.methods.base import Info, initial_model
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel
-from atoll.methods.graphfl.descent import adapted_to
+from atoll.optimizers.fit import adapt
 from atoll.options import option
 from atoll.rng import stream
 from atoll.tree import Kinds, Params, spread
@@ -80,8 +80,10 @@ class NewDomain(GlobalModel):
 
     def adapted_scores(self, theta: Params, task: Client) -> Params:
         """Scores of each client's model once it is adapted to its training nodes."""
-        theta_K = adapted_to(task, spread(theta, task.k), self.alpha, self.adapt_steps)
-        return self.scores(theta_K, task.cohort.near(self.model.reach, "train", "val", "test"))
+        cohort, theta_K = task.cohort, spread(theta, task.k)
+        # Adapting is plain gradient descent, whatever the optimizer in training.
+        theta_K = adapt(self.task, self.model, theta_K, cohort, self.alpha, self.adapt_steps)
+        return task.on(cohort.k_hop(self.model.reach, "train", "val", "test")).scores(theta_K)
 
     def transferred(self, theta: Params, cohort: Cohort, seed: int) -> Params:
         """What is adapted to a task, made of the model that was trained."""

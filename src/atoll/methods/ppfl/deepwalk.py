@@ -15,7 +15,7 @@ from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment, public_ro
 from atoll.methods.ppfl.skip_gram import random_walks, skip_gram
 from atoll.options import option
 from atoll.tasks.nodes import node_scores
-from atoll.tree import Kinds, nested
+from atoll.tree import Kinds
 
 
 @register("ppfl-deepwalk")
@@ -124,4 +124,4 @@ class PpflDeepWalk(EmbeddingAlignment):
             discriminant(h, torch.from_numpy(g.y), torch.from_numpy(g.train), cohort.classes)
             for h, g in zip(blocks, cohort.graphs, strict=True)
         ]
-        return Reply(**nested(node_scores(torch.cat(logits), cohort)))
+        return Reply(metric=node_scores(torch.cat(logits), cohort))

@@ -15,11 +15,12 @@ from atoll.federation.protocol import Reply, client_step
 from atoll.graph import make_graph
 from atoll.leaves import Ragged
 from atoll.methods.base import PRIVATE, Info, register
-from atoll.methods.client import Client, Penalty
+from atoll.methods.client import Client
 from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment, public_rows, received
 from atoll.models.base import Model
 from atoll.models.gat import GAT
 from atoll.ops.ragged import segment_mean
+from atoll.optimizers.fit import Penalty
 from atoll.options import option
 from atoll.tree import Kinds, Params, spread
 

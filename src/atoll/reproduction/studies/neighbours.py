@@ -35,7 +35,7 @@ class Neighbours(Study):
             own_K = under(fed.host.state, "model")
             theirs_K = {name: p[neighbour] for name, p in own_K.items()}
             own, theirs = (
-                100 * method.scores(p, fed.host.cohort)["accuracy"].nanmean(0)
+                100 * method.task.scores(method.model, p, fed.host.cohort)["accuracy"].nanmean(0)
                 for p in (own_K, theirs_K)
             )
             best = max(best, (float(own[1]), float(own[2]), float(theirs[2]), r))

@@ -11,11 +11,11 @@ from atoll.leaves import Ragged
 from atoll.methods.base import Info
 from atoll.methods.fed_sage_plus import FedSagePlus, on_mended
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.mending import impair
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.models.sage import SAGE
 from atoll.ops import mending
-from atoll.ops.mending import impair
-from atoll.ops.optimize import SGD
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
 from atoll.tree import flat, nested, under
@@ -159,7 +159,8 @@ def test_a_graph_is_mended_once_and_scores_come_from_the_mended_one():
     steps = [(e.round, e.step) for e in outcome.fed.ledger.entries]
     assert {r for r, step in steps if step in ("propose", "compare", "learn")} == {1}
     counts, rows = outcome.clients["mended/counts"], outcome.clients["mended/rows"]
-    mended = mending.MendedCohort(outcome.fed.host.cohort, counts, rows)
+    cohort = outcome.fed.host.cohort
+    mended = cohort.with_inputs(mending.Mended(cohort, counts, rows))
     expected = method.scores(under(outcome.clients, "model"), mended)
     assert torch.equal(outcome.replies.body["metric/loss"], expected["loss"])
 
@@ -169,8 +170,7 @@ def test_results_are_the_same_whether_the_mended_graph_is_kept_or_made_anew(monk
     kept = train(make("fed-sage-plus", **QUICK), parties, rounds=4)
 
     def forgetful(cohort, counts, rows):
-        mending._MENDED.clear()
-        return mending.mend(cohort, counts, rows)
+        return mending.mend(cohort.relabelled(cohort.graphs), counts, rows)
 
     monkeypatch.setattr(on_mended, "mend", forgetful)
     assert_same(kept, train(make("fed-sage-plus", **QUICK), parties, rounds=4), 0.0)

@@ -5,9 +5,9 @@ from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.mending import impair, mended
 from atoll.methods.fed_sage_plus.neighbour_generator import Generated, NeighbourGenerator, Output
 from atoll.models.sage import SAGE
-from atoll.ops.mending import impair, mended
 from atoll.rng import CohortRng
 from atoll.tree import spread
 from small_federations import community_parties

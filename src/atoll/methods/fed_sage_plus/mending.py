@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -13,6 +12,9 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.extended import Extended
+from atoll.cohort.inputs import Neighbourhood
+from atoll.cohort.whole import Whole
 from atoll.graph import Features, Graph, dense
 from atoll.leaves import Ragged
 from atoll.ops.ragged import ragged_linear
@@ -74,14 +76,14 @@ class Impaired:
 
 
 def impair(cohort: Cohort, share: float, rng: CohortRng) -> Impaired:
-    """The cohort with a share of every client's nodes hidden; once for a seed, then remembered."""
-    known = _IMPAIRED.setdefault(cohort, {})
-    key = (share, rng.seed)
-    if key not in known:
+    """The cohort with a share of every client's nodes hidden; once per seed, then remembered."""
+
+    def build() -> Impaired:
         coins = CohortRng(rng.seed, cohort.clients, 0, "hidden nodes")
         parts = [hide(g, share, s) for g, s in zip(cohort.graphs, coins.streams, strict=True)]
-        known[key] = _packed(cohort, parts)
-    return known[key]
+        return _packed(cohort, parts)
+
+    return cohort.cached(f"a share {share} of nodes hidden by seed {rng.seed}", build)
 
 
 def _packed(cohort: Cohort, parts: Sequence[Hidden]) -> Impaired:
@@ -145,54 +147,45 @@ def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
     )
 
 
-class MendedCohort(Cohort):
-    """K mended graphs. ``real`` are the rows that were there before, in the ``unmended`` cohort.
+class Mended(Extended):
+    """Mended graphs: after its own nodes, each client has its generated ones.
 
     Generated rows are dense: they are multiplied apart from sparse features.
     """
 
     def __init__(self, cohort: Cohort, counts: Ragged, rows: Ragged) -> None:
+        super().__init__(cohort.inputs, rows.sizes)
         parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)
-        graphs = [mended(g, c.numpy(), r.numpy()) for g, c, r in parts]
-        super().__init__(graphs, cohort.clients, cohort.dtype)
-        self._counts, self._generated = counts, rows
-        self.unmended = cohort.take(range(cohort.k))
-        # Where the rows of [all real nodes; all generated ones] go: client by client.
-        real = torch.split(torch.arange(sum(cohort.sizes)), list(cohort.sizes))
-        made = torch.split(torch.arange(len(rows.values)) + sum(cohort.sizes), list(rows.sizes))
-        blocks = [block for pair in zip(real, made, strict=True) for block in pair]
-        self._order = torch.cat(blocks)
-        self.real = (self._order < sum(cohort.sizes)).nonzero().flatten()
+        self._graphs = Whole([mended(g, c.numpy(), r.numpy()) for g, c, r in parts], self.dtype)
+        self._generated = rows
 
-    def is_made_of(self, counts: Ragged, rows: Ragged) -> bool:
-        """Whether it is what these neighbours make of its graphs."""
-        return torch.equal(self._counts.values, counts.values) and torch.equal(
-            self._generated.values, rows.values
-        )
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return self._graphs.graphs
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
-        real = self.unmended.linear(weight_K)
         made = ragged_linear(self._generated.values, weight_K, self._generated.sizes)
-        h = torch.cat([real, made]).index_select(0, self._order)
+        h = self.in_order(self.home.linear(weight_K), made)
         for _ in range(hops if propagated else 0):
             h = self.operator(propagated) @ h
         return h
 
+    def operator(self, name: str) -> Sparse:
+        return self._graphs.operator(name)
+
+    def operator_at(self, name: str, rows: Tensor) -> Sparse:
+        return self._graphs.operator_at(name, rows)
+
+    def k_hop(self, reach: int, inside_K: Sequence[np.ndarray]) -> Neighbourhood | None:
+        return self._graphs.k_hop(reach, inside_K)
+
 
 def mend(cohort: Cohort, counts: Ragged, rows: Ragged) -> Cohort:
-    """The cohort with generated neighbours; remembered until they change.
-
-    What is remembered is compared with what is asked for, entry by entry, so the result is the
-    same as if it were made anew each time.
-    """
+    """The cohort with generated neighbours; remembered until they change."""
     if not len(rows.values):
         return cohort
-    known = _MENDED.get(cohort)
-    if known is None or not known.is_made_of(counts, rows):
-        known = MendedCohort(cohort, counts, rows)
-        _MENDED[cohort] = known
-    return known
 
+    def build() -> Cohort:
+        return cohort.with_inputs(Mended(cohort, counts, rows))
 
-_IMPAIRED: WeakKeyDictionary[Cohort, dict[tuple[float, int], Impaired]] = WeakKeyDictionary()
-_MENDED: WeakKeyDictionary[Cohort, MendedCohort] = WeakKeyDictionary()
+    return cohort.latest("mended", (counts, rows), build)

@@ -1,4 +1,4 @@
-"""Descent in the span of few nodes is descent on the weights."""
+"""Descent in the dual of few nodes is descent on the weights."""
 
 import numpy as np
 import pytest
@@ -6,18 +6,25 @@ import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
+from atoll.cohort.dual import Blocks, Dual, Rows
 from atoll.federation.protocol import Call
 from atoll.graph import Graph, make_graph
 from atoll.methods.base import Info, methods
 from atoll.methods.graphfl.meta import meta_gradient, on_queries
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.optimize import SGD, descend
-from atoll.ops.span import Blocks, Rows, Span, Walk, descend_in_span, span_of
 from atoll.ops.sparse import Sparse
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.descent import descend
+from atoll.optimizers.dual import DualDescent
+from atoll.optimizers.fit import begin, dual_cohort, fit
+from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
+from atoll.tasks.links import LinkPrediction
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import flat, spread
 
+NODES, PLAIN = NodeClassification(), SGD()
 MODELS = [GCN(hidden=3, dropout=0.0, head="graph"), GCN(hidden=3, dropout=0.0), SGC(hops=2)]
 
 
@@ -52,31 +59,34 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("operator", [Blocks, Sparse])
 def test_steps_with_decay_end_where_those_on_the_weights_do(model, operator, monkeypatch):
-    monkeypatch.setattr("atoll.ops.span._SPARSE_IS_FASTER", 0 if operator is Sparse else 32)
+    monkeypatch.setattr("atoll.cohort.dual._SPARSE_IS_FASTER", 0 if operator is Sparse else 32)
     cohort, sgd = clients(), SGD(lr=0.5, weight_decay=0.1)
-    span = span_of(model, cohort, "train")
-    assert isinstance(span, Span)
-    assert max(span.sizes) < min(cohort.sizes)
-    expected, _, first = descend(start(model, cohort), lambda p: model.nll(p, cohort), sgd, {}, 4)
-    walk, begun = descend_in_span(model, span, start(model, cohort), sgd, 4)
-    assert_same(walk.arrive(), expected)
-    assert torch.allclose(begun, first, atol=1e-12)
-    assert isinstance(span.operator("gcn"), operator)
+    dual = dual_cohort(NODES, model, sgd, cohort, ("train",))
+    assert isinstance(dual.inputs, Dual)
+    assert max(dual.sizes) < min(cohort.sizes)
+    expected, _, first = descend(
+        start(model, cohort), lambda p: NODES.loss(model, p, cohort), sgd, {}, 4
+    )
+    found = fit(NODES, model, sgd, start(model, cohort), cohort, epochs=4, rng=None)
+    assert_same(found.params_K, expected)
+    assert torch.allclose(found.loss_K, first, atol=1e-12)
+    assert isinstance(dual.operator("gcn"), operator)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("exact", [True, False])
 def test_meta_gradients_are_those_of_the_weights(model, exact):
     cohort = clients()
-    theta, span = start(model, cohort), span_of(model, cohort, "train", "val")
-    assert span is not None
+    theta = start(model, cohort)
+    descent = begin(NODES, model, PLAIN, theta, cohort, ("train", "val"))
+    assert isinstance(descent, DualDescent)
 
     def through(params, seen, **options):
         queries = on_queries(seen)
         return meta_gradient(
             params,
-            lambda p: model.nll(p, seen),
-            lambda p: model.nll(p, queries),
+            lambda p: NODES.loss(model, p, seen),
+            lambda p: NODES.loss(model, p, queries),
             0.7,
             2,
             exact=exact,
@@ -85,7 +95,8 @@ def test_meta_gradients_are_those_of_the_weights(model, exact):
         )
 
     expected = through(theta, cohort)
-    found = span.leave(through(span.enter(theta), span, steps_of=span.steps))
+    found = through(descent.params, descent.cohort, steps_of=descent.steps_of)
+    found = descent.weight_gradient(found)
     assert_same(found, expected)
 
 
@@ -95,20 +106,29 @@ def test_a_step_worked_out_by_hand():
     node = make_graph(x, np.zeros((2, 0), dtype=np.int64), np.zeros(1, dtype=np.int64))
     seen = Cohort([node], dtype=torch.float64)
     layer = SGC().first_layer
-    span = Span(seen, layer, [Rows(x, torch.float64)])
+    dual = seen.with_inputs(Dual(seen.inputs, layer, [Rows(x, torch.float64)]))
     weight = torch.tensor([[[-1.0], [1.0]]], dtype=torch.float64)
-    walk = Walk(span, {"weight": weight}, SGD(lr=0.1, weight_decay=0.5))
-    assert walk.params["weight"].tolist() == [[1.0]]
-    walk.step({"weight": torch.tensor([[2.0]], dtype=torch.float64)})
+    descent = DualDescent(dual, {"weight": weight}, SGD(lr=0.1, weight_decay=0.5))
+    assert descent.params["weight"].tolist() == [[1.0]]
+    descent.step({"weight": torch.tensor([[2.0]], dtype=torch.float64)})
     # 0.95 - 0.1 * 25 * 2, and 0.95 W - 0.1 * 2 * (3, 4).
-    assert walk.params["weight"].item() == pytest.approx(-4.05)
-    assert walk.arrive()["weight"].flatten().tolist() == pytest.approx([-1.55, 0.15])
+    assert descent.params["weight"].item() == pytest.approx(-4.05)
+    assert descent.weights()["weight"].flatten().tolist() == pytest.approx([-1.55, 0.15])
 
 
 def test_where_it_would_not_pay_or_not_be_the_same_there_is_none():
     cohort = clients()
-    assert span_of(GCN(dropout=0.5), cohort, "train") is None
-    assert span_of(MODELS[0], cohort, "test") is None  # nearly all nodes, and few features
+
+    def chosen(model=MODELS[0], optimizer=PLAIN, splits=("train",), task=NODES):
+        return dual_cohort(task, model, optimizer, cohort, splits)
+
+    assert chosen() is not None
+    assert chosen(model=GCN(dropout=0.5)) is None
+    assert chosen(splits=("test",)) is None  # nearly all nodes, and few features
+    assert chosen(splits=()) is None
+    assert chosen(optimizer=SGD(momentum=0.9)) is None
+    assert chosen(optimizer=Adam()) is None
+    assert chosen(task=LinkPrediction()) is None
 
 
 @pytest.mark.parametrize("name", ["fed-avg", "graphfl", "graphfl-domain", "fed-avg-transfer"])

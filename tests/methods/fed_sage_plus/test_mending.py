@@ -6,13 +6,14 @@ from scipy import sparse
 from atoll.cohort import Cohort
 from atoll.graph import dense
 from atoll.leaves import Ragged
-from atoll.models.base import nll
+from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended, nearest_node
 from atoll.models.gcn import GCN
-from atoll.models.mended import OnMended
-from atoll.ops.mending import hide, impair, mend, mended, nearest_node
 from atoll.rng import CohortRng
+from atoll.tasks.nodes import NodeClassification, nll
 from atoll.tree import spread
 from small_federations import community_parties, path_graph
+
+NODES = NodeClassification()
 
 
 class Chooses:
@@ -125,7 +126,7 @@ def neighbours(cohort, seed=0):
 def test_a_mended_cohort_is_the_cohort_of_mended_graphs(form, operator, hops):
     cohort = Cohort(community_parties(dense=form), dtype=torch.float64)
     fast = mend(cohort, *neighbours(cohort))
-    plain = Cohort(fast.graphs, cohort.clients, torch.float64)
+    plain = Cohort(fast.inputs.graphs, cohort.clients, torch.float64)
     weight = torch.randn(cohort.k, cohort.features, 5, dtype=torch.float64)
     torch.testing.assert_close(
         fast.linear(weight, operator, hops), plain.linear(weight, operator, hops)
@@ -143,11 +144,12 @@ def test_steps_look_only_at_the_generated_nodes_that_matter():
     model = GCN(hidden=4, dropout=0.0)
     params = model.init(cohort.features, cohort.classes, np.random.default_rng(1))
     params_K = spread(params, cohort.k)
-    near = mended_cohort.near(model.reach, "train")
+    near = mended_cohort.k_hop(model.reach, "train")
     assert len(near.batch) < len(mended_cohort.batch)
-    seen = OnMended(model=model, mended=mended_cohort)
-    whole = model.apply(params_K, Cohort(mended_cohort.graphs, dtype=torch.float64))
-    torch.testing.assert_close(seen.nll(params_K, cohort), nll(whole, mended_cohort))
+    whole = model.apply(params_K, Cohort(mended_cohort.inputs.graphs, dtype=torch.float64))
+    torch.testing.assert_close(
+        NODES.loss(model, params_K, mended_cohort), nll(whole, mended_cohort)
+    )
 
 
 def test_a_mended_cohort_is_kept_until_its_neighbours_change():
@@ -158,7 +160,7 @@ def test_a_mended_cohort_is_kept_until_its_neighbours_change():
     other = mend(cohort, counts, Ragged(rows.values + 1, rows.sizes))
     assert same is first
     assert other is not first
-    assert not np.array_equal(dense(other.graphs[0].x), dense(first.graphs[0].x))
+    assert not np.array_equal(dense(other.inputs.graphs[0].x), dense(first.inputs.graphs[0].x))
 
 
 def test_nothing_generated_leaves_the_cohort_as_it_is():

@@ -2,7 +2,10 @@ import pytest
 import torch
 
 from atoll.errors import AtollError
-from atoll.ops.optimize import SGD, Adam, descend, optimizers
+from atoll.optimizers.adam import Adam
+from atoll.optimizers.base import optimizers
+from atoll.optimizers.descent import descend
+from atoll.optimizers.sgd import SGD
 
 TORCH = {
     "sgd": (SGD(lr=0.1, weight_decay=0.01, momentum=0.9), torch.optim.SGD,

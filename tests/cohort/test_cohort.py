@@ -8,13 +8,16 @@ import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
+from atoll.cohort.k_hop import KHop
+from atoll.cohort.whole import Whole
 from atoll.graph import Graph, dense, make_graph, node_mask
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.near import Near
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import spread
 from small_federations import community_parties
 
+NODES = NodeClassification()
 MODELS = [GCN(hidden=4, dropout=0.0), GCN(hidden=4, dropout=0.0, head="graph"), SGC(), SGC(hops=1)]
 
 
@@ -37,50 +40,50 @@ def params(model, cohort):
     return {n: p.requires_grad_() for n, p in own.items()}
 
 
-def test_near_is_the_neighbourhood():
+def test_a_k_hop_neighbourhood():
     cohort = Cohort([ring(40, (3,)), ring(40, (20, 21))])
-    assert [g.ids.tolist() for g in cohort.near(0, "train").graphs] == [[3], [20, 21]]
-    assert [g.ids.tolist() for g in cohort.near(1, "train").graphs] == [
+    assert [g.ids.tolist() for g in cohort.k_hop(0, "train").graphs] == [[3], [20, 21]]
+    assert [g.ids.tolist() for g in cohort.k_hop(1, "train").graphs] == [
         [2, 3, 4],
         [19, 20, 21, 22],
     ]
-    both = cohort.near(0, "train", "test").graphs[0]
+    both = cohort.k_hop(0, "train", "test").graphs[0]
     assert both.ids.tolist() == [1, 3, 11]
     assert both.test.tolist() == [True, False, True]
 
 
-def test_near_is_everything_where_much_is_needed_or_the_reach_unknown():
+def test_a_neighbourhood_is_everything_where_much_is_needed_or_the_reach_unknown():
     few, many = ring(40, (3,)), ring(12, (1, 5, 8, 10))
     cohort = Cohort([many, many])
-    assert cohort.near(1, "train") is cohort
-    assert Cohort([few]).near(None, "train").sizes == (40,)
-    assert Cohort([few, many]).near(1, "train").sizes == (3, 12)
+    assert cohort.k_hop(1, "train") is cohort
+    assert Cohort([few]).k_hop(None, "train").sizes == (40,)
+    assert Cohort([few, many]).k_hop(1, "train").sizes == (3, 12)
 
 
-def test_near_is_a_larger_share_where_features_are_dense():
+def test_a_neighbourhood_may_be_a_larger_share_where_features_are_dense():
     half = ring(12, (1, 5))
     words = replace(half, x=sparse.csr_array(np.eye(12, dtype=np.float32)))
-    assert Cohort([half]).near(1, "train").sizes == (6,)
-    assert Cohort([words]).near(1, "train").sizes == (12,)
+    assert Cohort([half]).k_hop(1, "train").sizes == (6,)
+    assert Cohort([words]).k_hop(1, "train").sizes == (12,)
     packed = replace(half, x=sparse.csr_array(half.x))
-    assert Cohort([packed]).near(1, "train").sizes == (6,)
+    assert Cohort([packed]).k_hop(1, "train").sizes == (6,)
 
 
-def test_near_without_nodes_keeps_one():
-    assert Cohort([ring(40, ())]).near(1, "train").sizes == (3,)
+def test_a_neighbourhood_of_no_nodes_keeps_one():
+    assert Cohort([ring(40, ())]).k_hop(1, "train").sizes == (3,)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_a_loss_on_the_neighbourhood_is_the_loss_on_the_whole_graph(model):
     """Value and gradient, although only 4 of 40 nodes are computed."""
     cohort = Cohort([ring(40, (3,)), ring(40, (20, 21), seed=1)], dtype=torch.float64)
-    assert isinstance(cohort.near(model.reach, "train"), Near)
+    assert isinstance(cohort.k_hop(model.reach, "train").inputs, KHop)
     p = params(model, cohort)
     rows = cohort.rows("train")
     everywhere = model.apply(p, cohort)[rows]
     losses = torch.nn.functional.cross_entropy(everywhere, cohort.y[rows], reduction="none")
     whole = torch.stack([losses[0], losses[1:].mean()])
-    near = model.nll(p, cohort)
+    near = NODES.loss(model, p, cohort)
     torch.testing.assert_close(near, whole)
     for a, b in zip(
         torch.autograd.grad(near.sum(), list(p.values())),
@@ -97,12 +100,16 @@ def crowd():
     return make_graph(words, everybody, np.arange(30) % 2)
 
 
+def two_products(graph):
+    return Whole([graph], torch.float64).work_of_two_products("gcn", 1)
+
+
 def test_propagated_features_are_not_made_where_they_have_many_times_the_entries():
     cohort = Cohort([crowd()], dtype=torch.float64)
-    assert cohort.work_apart("gcn", 1) == 30 * 20 + 30 * 30
+    assert two_products(crowd()) == 30 * 20 + 30 * 30
     one_word = sparse.csr_array(np.eye(30, dtype=np.float32))
-    assert Cohort([replace(ring(30, (3,)), x=one_word)]).work_apart("gcn", 1) == np.inf
-    assert Cohort([replace(crowd(), x=dense(crowd().x))]).work_apart("gcn", 1) == np.inf
+    assert two_products(replace(ring(30, (3,)), x=one_word)) == np.inf
+    assert two_products(replace(crowd(), x=dense(crowd().x))) == np.inf
     weight_K = torch.linspace(-1, 1, 2400, dtype=torch.float64).view(1, 600, 4).requires_grad_()
     found = cohort.linear(weight_K, propagated="gcn")
     px = torch.full((30, 30), 1 / 30, dtype=torch.float64).repeat_interleave(20, dim=1)
@@ -114,18 +121,19 @@ def test_propagated_features_are_not_made_where_they_have_many_times_the_entries
 @pytest.mark.parametrize("clients", [1, 3])
 def test_neighbourhoods_and_clients_of_one_graph_propagate_last_too(clients):
     graph = crowd()
-    shared = Cohort([graph] * clients, dtype=torch.float64)
-    near = Near(shared, [np.arange(k, 20 + 2 * k) for k in range(clients)])
-    assert shared.work_apart("gcn", 1) < np.inf
-    assert near.work_apart("gcn", 1) < np.inf
+    shared = Whole([graph] * clients, torch.float64)
+    part = [np.arange(k, 20 + 2 * k) for k in range(clients)]
+    near = KHop([graph] * clients, part, torch.float64)
+    assert shared.work_of_two_products("gcn", 1) < np.inf
+    assert near.work_of_two_products("gcn", 1) < np.inf
     size = clients * 2400
     weight_K = torch.linspace(-1, 1, size, dtype=torch.float64).view(clients, 600, 4)
     weight_K.requires_grad_()
     px = torch.full((30, 30), 1 / 30, dtype=torch.float64).repeat_interleave(20, dim=1)
-    for cohort in (shared, near):
-        found = torch.split(cohort.linear(weight_K, propagated="gcn"), list(cohort.sizes))
-        assert "gcn^1@x" not in cohort._packed
-        expected = [px[:n] @ w for n, w in zip(cohort.sizes, weight_K, strict=True)]
+    for inputs in (shared, near):
+        found = torch.split(inputs.linear(weight_K, propagated="gcn"), list(inputs.sizes))
+        assert not inputs.has_cached("gcn^1@x")
+        expected = [px[:n] @ w for n, w in zip(inputs.sizes, weight_K, strict=True)]
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b)
         gradients = [
@@ -138,7 +146,7 @@ def test_neighbourhoods_and_clients_of_one_graph_propagate_last_too(clients):
 def test_one_client_s_neighbourhood_is_evaluated_with_the_whole_graph_s_operator():
     """Its border nodes' neighbours are not in it."""
     cohort = Cohort([ring(40, (3,))], dtype=torch.float64)
-    near = cohort.near(1, "train")
+    near = cohort.k_hop(1, "train")
     weight_K = torch.linspace(-1, 1, 4 * cohort.features, dtype=torch.float64).view(1, -1, 4)
     with torch.no_grad():
         found = near.linear(weight_K, propagated="gcn")
@@ -160,7 +168,7 @@ def test_clients_of_one_graph_keep_its_features_once(model, dense):
     p = params(model, shared)
     torch.testing.assert_close(model.apply(p, shared), model.apply(p, apart))
     ours, theirs = (
-        torch.autograd.grad(model.nll(p, c).square().sum(), list(p.values()))
+        torch.autograd.grad(NODES.loss(model, p, c).square().sum(), list(p.values()))
         for c in (shared, apart)
     )
     for a, b in zip(ours, theirs, strict=True):
@@ -173,12 +181,13 @@ def test_clients_of_one_graph_may_have_the_same_few_nodes_to_train_on():
         graph.relabelled(y=graph.y, train=graph.train, val=graph.val, name=str(k)) for k in range(3)
     ]
     shared = Cohort(parties, dtype=torch.float64)
-    assert shared.near(1, "train").one_graph
+    assert shared.k_hop(1, "train").one_graph
     p = params(model, shared)
     alone = [
-        model.nll({n: leaf[k : k + 1] for n, leaf in p.items()}, shared.take([k])) for k in range(3)
+        NODES.loss(model, {n: leaf[k : k + 1] for n, leaf in p.items()}, shared.take([k]))
+        for k in range(3)
     ]
-    torch.testing.assert_close(model.nll(p, shared), torch.cat(alone))
+    torch.testing.assert_close(NODES.loss(model, p, shared), torch.cat(alone))
 
 
 def test_one_model_on_one_graph_is_one_pass():
@@ -194,7 +203,7 @@ def test_one_model_on_one_graph_is_one_pass():
     torch.testing.assert_close(model.predict(spread(one, 3), shared, rows), expected)
 
 
-def test_relabelled_cohorts_share_what_is_packed_and_not_their_splits():
+def test_relabelled_cohorts_share_their_inputs_and_not_their_splits():
     parties = community_parties((20, 25))
     cohort = Cohort(parties)
     operator = cohort.operator("gcn")

@@ -10,9 +10,9 @@ from atoll.errors import AtollError
 from atoll.federation.validation import Batch, without
 from atoll.leaves import Ragged
 from atoll.methods.fed_gnn import FedGNN, matching
+from atoll.methods.fed_gnn.halo import first_products
 from atoll.methods.fed_gnn.matching import same_anchors, similar_nodes
 from atoll.models.module import Module
-from atoll.ops.guests import first_products
 from atoll.tree import nested, spread, under
 from small_federations import community_parties
 

@@ -1,0 +1,195 @@
+"""The data of K clients, packed so that one operation serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cached import Cached
+from atoll.cohort.inputs import Inputs, Operator
+from atoll.cohort.k_hop import part_of
+from atoll.cohort.targets import Targets
+from atoll.cohort.whole import Whole
+from atoll.graph import Graph
+from atoll.leaves import Ragged
+
+SPLITS = ("train", "val", "test")
+
+
+class Cohort(Cached):
+    """K clients side by side: ``sizes[k]`` rows belong to the client at position k.
+
+    ``graphs`` are what tasks know: labels, splits, anchors, pairs of nodes. ``inputs`` are what
+    models compute from (:class:`atoll.cohort.inputs.Inputs`): whole graphs unless others are given.
+    ``clients`` are the parties' numbers in the federation, which key their randomness; positions
+    in a cohort mean nothing.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Graph],
+        clients: Sequence[int] | None = None,
+        dtype: torch.dtype = torch.float32,
+        inputs: Inputs | None = None,
+    ) -> None:
+        if not graphs:
+            raise ValueError("a cohort has at least one client")
+        super().__init__()
+        self.graphs = tuple(graphs)
+        self.clients = tuple(range(len(graphs)) if clients is None else clients)
+        self.dtype = dtype
+        self.inputs = Whole(self.graphs, dtype) if inputs is None else inputs
+        self.k = len(self.graphs)
+        self.sizes = self.inputs.sizes
+        self.features = self.graphs[0].features
+        self.classes = self.graphs[0].classes
+
+    def take(self, positions: Sequence[int]) -> Cohort:
+        """Some of the clients."""
+        graphs = [self.graphs[p] for p in positions]
+        clients = [self.clients[p] for p in positions]
+        return Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+
+    def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
+        """The same clients with other graphs."""
+        return Cohort(graphs, self.clients, self.dtype)
+
+    def relabelled(self, graphs: Sequence[Graph]) -> Cohort:
+        """The same features and edges with other labels and splits; inputs are shared."""
+        return Cohort(graphs, self.clients, self.dtype, self.inputs)
+
+    def with_inputs(self, inputs: Inputs) -> Cohort:
+        """The same tasks for models that compute from something else."""
+        return Cohort(self.graphs, self.clients, self.dtype, inputs)
+
+    @property
+    def one_graph(self) -> bool:
+        """Whether several clients hold the same features and edges."""
+        return self.inputs.shared
+
+    @cached_property
+    def first(self) -> Cohort:
+        """The first client alone."""
+        return self.take([0])
+
+    def k_hop(self, reach: int | None, *splits: str) -> Cohort:
+        """Only the nodes within ``reach`` hops of some splits, for clients where those are few.
+
+        Operators and propagated features are the whole graph's, restricted, so that a model that
+        depends on ``reach`` hops beyond the propagated features computes the same for the nodes of
+        the splits. None is a reach that is not known: everything.
+        """
+        if reach is None:
+            return self
+        return self.cached(f"{reach} hops of {splits}", lambda: self._restricted(reach, splits))
+
+    def _restricted(self, reach: int, splits: Sequence[str]) -> Cohort:
+        def inside(graph: Graph) -> np.ndarray:
+            mask: np.ndarray = np.logical_or.reduce([getattr(graph, split) for split in splits])
+            return mask
+
+        found = self.inputs.k_hop(reach, self._padded(inside))
+        if found is None:
+            return self
+        parts = [_part(g, rows) for g, rows in zip(self.graphs, found.rows_K, strict=True)]
+        return Cohort(parts, self.clients, self.dtype, found.inputs)
+
+    def _padded(self, read: Callable[[Graph], np.ndarray]) -> list[np.ndarray]:
+        """What is read from each graph ``[n]``, with -1 or False for rows that are not in it."""
+        parts = []
+        for graph, size in zip(self.graphs, self.sizes, strict=True):
+            own = np.asarray(read(graph))
+            if len(own) < size:
+                nothing = False if own.dtype == bool else -1
+                own = np.concatenate([own, np.full(size - len(own), nothing, dtype=own.dtype)])
+            parts.append(own)
+        return parts
+
+    def _packed(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.concatenate(self._padded(read)))
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """The position of each row's client ``[N]``."""
+        return torch.repeat_interleave(torch.arange(self.k), torch.tensor(self.sizes))
+
+    @cached_property
+    def y(self) -> Tensor:
+        """Each row's class ``[N]``, -1 if it is not known."""
+        return self._packed(lambda g: g.y)
+
+    @cached_property
+    def labelled(self) -> Tensor:
+        """How many nodes each client may train on ``[K]``; links, where they are the task."""
+        counts = [g.probes[0][0].shape[1] if g.probes else g.train.sum() for g in self.graphs]
+        return torch.tensor([int(count) for count in counts], dtype=torch.float64)
+
+    def rows(self, split: str) -> Tensor:
+        """The nodes of a split, as row numbers."""
+
+        def find() -> Tensor:
+            return self._packed(lambda g: getattr(g, split)).nonzero().flatten()
+
+        return self.cached(f"rows of {split}", find)
+
+    def targets(self, split: str) -> Targets:
+        """The nodes of a split, as those that a last layer is computed at."""
+
+        def find() -> Targets:
+            rows = self.rows(split)
+            return Targets(self.inputs, rows, self.batch[rows])
+
+        return self.cached(f"targets of {split}", find)
+
+    def probes(self, split: str) -> tuple[Tensor, Tensor]:
+        """Pairs of nodes of a split, linked ones and others, ``[2, m]`` each in row numbers."""
+
+        def pack() -> tuple[Tensor, Tensor]:
+            pairs = [g.probes[SPLITS.index(split)] for g in self.graphs]
+            return self.rows_of([p for p, _ in pairs]), self.rows_of([n for _, n in pairs])
+
+        return self.cached(f"probes of {split}", pack)
+
+    def rows_of(self, nodes_K: Sequence[np.ndarray]) -> Tensor:
+        """The clients' own node numbers ``[..., m]``, as row numbers of the cohort."""
+        return self.inputs.rows_of(nodes_K)
+
+    @cached_property
+    def anchors(self) -> Ragged:
+        """Each client's anchors, in the cohort's row numbers."""
+        rows = [g.anchors for g in self.graphs]
+        return Ragged(self.rows_of(rows), tuple(len(r) for r in rows))
+
+    @property
+    def edges(self) -> Tensor:
+        """All clients' edges ``[2, E]`` in the cohort's row numbers."""
+        return self.inputs.edges
+
+    def operator(self, name: str) -> Operator:
+        """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
+        return self.inputs.operator(name)
+
+    def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
+        """Features times weights, ``[K, f, h] -> [N, h]``.
+
+        ``propagated`` names an operator P: the features are then ``P^hops X``.
+        """
+        return self.inputs.linear(weight_K, propagated, hops)
+
+
+def _part(graph: Graph, rows: np.ndarray) -> Graph:
+    """What tasks know of some rows, ascending, of which the graph's own nodes come first."""
+    own = rows[rows < graph.nodes]
+    if len(own) == graph.nodes:
+        return graph
+    return part_of(graph, own).relabelled(
+        y=graph.y[own],
+        train=graph.train[own],
+        val=graph.val[own],
+        test=graph.test[own],
+        name=graph.name,
+    )

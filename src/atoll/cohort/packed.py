@@ -1,0 +1,111 @@
+"""Inputs that follow from graphs alone, packed over clients."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from atoll.cohort.inputs import Inputs
+from atoll.graph import Features, Graph
+from atoll.ops.features import DENSE_ABOVE, features_times, pack_features, same_features_times
+from atoll.ops.propagation import inputs_name
+from atoll.ops.sparse import Sparse, block_diagonal
+
+T = TypeVar("T")
+Make: TypeAlias = Callable[[Features, torch.dtype], T]
+
+# P X is not made where the products with X and then with P take less than this share of its cost.
+_TWO_PRODUCTS_BELOW = 0.6
+
+
+class Packed(Inputs):
+    """Features and operators of graphs, or of some of their nodes, packed into one matrix each.
+
+    ``P^hops X`` is constant while the graph is, so it is computed once and a first layer costs one
+    product. Where P X has many times the entries of X, ``P (X W)`` is computed instead.
+    """
+
+    def __init__(self, graphs: Sequence[Graph], dtype: torch.dtype) -> None:
+        super().__init__([g.nodes for g in graphs], dtype)
+        self._graphs = tuple(graphs)
+        first = graphs[0]
+        self.shared = len(graphs) > 1 and all(
+            g.x is first.x and g.edges is first.edges for g in graphs
+        )
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return self._graphs
+
+    @abstractmethod
+    def operators(self, name: str) -> list[sparse.csr_array]:
+        """Each client's propagation matrix."""
+
+    @abstractmethod
+    def propagated_K(self, propagated: str, hops: int) -> list[Features]:
+        """Each client's propagated features."""
+
+    @abstractmethod
+    def made_of_propagated(self, propagated: str, hops: int, make: Make[T]) -> list[T]:
+        """What is made of each client's propagated features, kept with its graph."""
+
+    @abstractmethod
+    def _entries(self, name: str) -> tuple[float, float]:
+        """Of the features and an operator; and, about, of their product."""
+
+    @abstractmethod
+    def _two_products(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
+        """``P^hops (X W)``."""
+
+    def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
+        if propagated and self._takes_two_products(propagated, hops):
+            return self._two_products(weight_K, propagated, hops)
+        packed = self.cached(
+            inputs_name(propagated, hops), lambda: self._packed_features(propagated, hops)
+        )
+        if self.shared:
+            return same_features_times(packed, weight_K)
+        return features_times(packed, weight_K, self.sizes)
+
+    def _packed_features(self, propagated: str, hops: int) -> Sparse | Tensor:
+        x_K = self.propagated_K(propagated, hops)
+        return pack_features(x_K[:1] if self.shared else x_K, self.dtype)
+
+    def _takes_two_products(self, propagated: str, hops: int) -> bool:
+        return self.work_of_two_products(propagated, hops) < np.inf
+
+    def work_of_two_products(self, propagated: str, hops: int) -> float:
+        """The entries of X and of an operator, where these are far fewer than those of ``P X``.
+
+        Infinite elsewhere.
+        """
+        if hops != 1:
+            return np.inf
+
+        def count() -> float:
+            two, one = self._entries(propagated)
+            one = min(DENSE_ABOVE * sum(self.sizes) * self._graphs[0].features, one)
+            return two if two < _TWO_PRODUCTS_BELOW * one else np.inf
+
+        return self.cached(f"work of two products with {propagated}", count)
+
+    def operator(self, name: str) -> Sparse:
+        return self.cached(name, lambda: self._packed_operator(name))
+
+    def _packed_operator(self, name: str) -> Sparse:
+        symmetric = name == "gcn" and all(g.undirected for g in self._graphs)
+        return Sparse(block_diagonal(self.operators(name)), self.dtype, symmetric)
+
+    def operator_at(self, name: str, rows: Tensor) -> Sparse:
+        return self.operator(name).at(rows)
+
+
+def name_of(make: Make[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
+    """Under which what is made of propagated features is kept with a graph."""
+    return f"{make} of {inputs_name(propagated, hops)} as {dtype}"

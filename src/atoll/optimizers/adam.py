@@ -1,0 +1,73 @@
+"""Adam."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam as adam_update
+
+from atoll.optimizers.base import Optimizer, client_rows, optimizers
+from atoll.options import option
+from atoll.tree import Params
+
+
+@optimizers.register("adam")
+@dataclass(frozen=True, kw_only=True)
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015), fused; weight decay is added to the gradient, as in torch."""
+
+    beta1: float = option(0.9, at_least=0, below=1)
+    beta2: float = option(0.999, at_least=0, below=1)
+    eps: float = option(1e-8, above=0)
+
+    def init(self, params_K: Mapping[str, Tensor]) -> Params:
+        state: Params = {}
+        for name, p in params_K.items():
+            state[f"mean.{name}"] = torch.zeros_like(p)
+            state[f"square.{name}"] = torch.zeros_like(p)
+        k = next(iter(params_K.values())).shape[0]
+        state["steps"] = torch.zeros(k, dtype=torch.float32)
+        return state
+
+    @torch.no_grad()
+    def step(
+        self,
+        params_K: Mapping[str, Tensor],
+        grads_K: Mapping[str, Tensor],
+        state_K: Mapping[str, Tensor],
+        active: Tensor | None = None,
+    ) -> None:
+        names = list(params_K)
+        columns = [
+            [params_K[n] for n in names],
+            [grads_K[n] for n in names],
+            [state_K[f"mean.{n}"] for n in names],
+            [state_K[f"square.{n}"] for n in names],
+        ]
+        steps = state_K["steps"]
+        together = active is None or bool(active.all())
+        if together and bool((steps == steps[0]).all()):
+            clocks = [steps[0].clone() for _ in names]
+        else:
+            chosen = torch.ones_like(steps, dtype=torch.bool) if active is None else active
+            columns = [client_rows(tensors, chosen) for tensors in columns]
+            clocks = [clock.clone() for _ in names for clock in steps[chosen].unbind()]
+        params, grads, means, squares = columns
+        adam_update(
+            params,
+            grads,
+            means,
+            squares,
+            [],
+            clocks,
+            fused=True,
+            amsgrad=False,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            eps=self.eps,
+            maximize=False,
+        )
+        steps += 1 if together or active is None else active.to(steps.dtype)

@@ -1,0 +1,47 @@
+"""What an optimizer is. Each client has its own state and its own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from atoll.options import check_options, option
+from atoll.registry import Registry
+from atoll.tree import Params
+
+optimizers: Registry[Optimizer] = Registry("optimizer", "atoll.optimizers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """Two functions: the state for some parameters, and one step that updates both in place."""
+
+    registered_name: ClassVar[str]
+    lr: float = option(0.01, above=0)
+    weight_decay: float = option(0.0, at_least=0)
+
+    def __post_init__(self) -> None:
+        check_options("optimizer", self)
+
+    def init(self, params_K: Mapping[str, Tensor]) -> Params:
+        """State for parameters ``[K, ...]``; every leaf has a leading K axis."""
+        raise NotImplementedError("abstract")
+
+    def step(
+        self,
+        params_K: Mapping[str, Tensor],
+        grads_K: Mapping[str, Tensor],
+        state_K: Mapping[str, Tensor],
+        active: Tensor | None = None,
+    ) -> None:
+        """Update in place. Clients outside ``active [K]`` keep parameters and state untouched."""
+        raise NotImplementedError("abstract")
+
+
+def client_rows(tensors: list[Tensor], active: Tensor) -> list[Tensor]:
+    """The active clients' slices, as views, so that an update in place reaches the stack."""
+    return [t[i] for t in tensors for i in torch.nonzero(active).flatten().tolist()]

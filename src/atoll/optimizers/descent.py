@@ -1,0 +1,70 @@
+"""Full-batch descent on K clients' weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.optimizers.base import Optimizer
+from atoll.tree import Params
+
+
+class Descent:
+    """Steps of an optimizer, for K clients at once.
+
+    ``params`` are where it is, and losses are to be computed on ``cohort`` until it ends: then
+    ``weights`` are the model. Here parameters are the weights themselves; see
+    :class:`atoll.optimizers.dual.DualDescent` for another place. Weights are updated in place.
+    """
+
+    def __init__(
+        self, cohort: Cohort, params_K: Params, optimizer: Optimizer, state_K: Params | None = None
+    ) -> None:
+        self.cohort = cohort
+        self.params = {name: p.detach().requires_grad_() for name, p in params_K.items()}
+        self.optimizer = optimizer
+        self.state = state_K or optimizer.init(params_K)
+
+    def step(self, grads: Mapping[str, Tensor]) -> None:
+        """One step, given gradients with respect to ``params``."""
+        self.optimizer.step(self.params, grads, self.state)
+
+    def steps_of(self, grads: Params) -> Params:
+        """How plain gradient descent moves ``params``, given gradients with respect to them."""
+        return grads
+
+    def weight_gradient(self, grads: Params) -> Params:
+        """Gradients with respect to the weights, given those with respect to ``params``."""
+        return grads
+
+    def weights(self) -> Params:
+        """The model after all steps."""
+        return {name: p.detach() for name, p in self.params.items()}
+
+
+def descend(
+    params_K: Params,
+    loss: Callable[[Params], Tensor],
+    optimizer: Optimizer,
+    state_K: Params,
+    epochs: int,
+    active: Tensor | None = None,
+) -> tuple[Params, Params, Tensor]:
+    """``epochs`` full-batch steps for every client; one backward pass serves all.
+
+    ``loss`` maps stacked parameters to one loss per client ``[K]``. Clients share nothing, so the
+    gradient of the sum is each client's own gradient. Parameters are updated in place. Returns
+    them, the optimizer's state, and the losses that training began with.
+    """
+    state_K = state_K or optimizer.init(params_K)
+    leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
+    losses = []
+    for _ in range(epochs):
+        loss_K = loss(leaves)
+        grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
+        optimizer.step(leaves, dict(zip(leaves, grads, strict=True)), state_K, active)
+        losses.append(loss_K.detach())
+    return {name: p.detach() for name, p in leaves.items()}, state_K, losses[0]

@@ -1,0 +1,113 @@
+"""Local training: the one place that chooses where steps are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.cohort.dual import dual_of
+from atoll.models.base import Model
+from atoll.optimizers.base import Optimizer
+from atoll.optimizers.descent import Descent, descend
+from atoll.optimizers.dual import DualDescent
+from atoll.optimizers.sgd import SGD
+from atoll.optimizers.steps import adapted
+from atoll.rng import CohortRng
+from atoll.tasks.base import Task
+from atoll.tree import Params
+
+Penalty = Callable[[Params], Tensor]
+Draw = Callable[[], Cohort]
+
+
+class Fitted(NamedTuple):
+    """Trained parameters, the optimizer's state, the losses that training began with ``[K]``."""
+
+    params_K: Params
+    state_K: Params
+    loss_K: Tensor
+
+
+def dual_cohort(
+    task: Task, model: Model, optimizer: Optimizer, cohort: Cohort, splits: Sequence[str]
+) -> Cohort | None:
+    """The cohort in the dual of few nodes, where descent is plain and cheaper there.
+
+    ``splits`` are those whose nodes the losses depend on; with none of them it is not known on
+    which, and steps are taken on the weights: None.
+    """
+    layer = model.first_layer
+    plain = isinstance(optimizer, SGD) and optimizer.momentum == 0.0
+    if not splits or not plain or layer is None or not task.depends_on_splits:
+        return None
+    return dual_of(cohort, layer, model.reach, *splits)
+
+
+def begin(
+    task: Task,
+    model: Model,
+    optimizer: Optimizer,
+    params_K: Params,
+    cohort: Cohort,
+    splits: Sequence[str],
+    state_K: Params | None = None,
+) -> Descent:
+    """Descent whose steps the caller takes: in the dual of the ``splits``, or on the weights."""
+    dual = dual_cohort(task, model, optimizer, cohort, splits)
+    if dual is not None:
+        return DualDescent(dual, params_K, optimizer)
+    return Descent(cohort, params_K, optimizer, state_K)
+
+
+def fit(
+    task: Task,
+    model: Model,
+    optimizer: Optimizer,
+    params_K: Params,
+    cohort: Cohort,
+    *,
+    epochs: int,
+    rng: CohortRng | None,
+    state_K: Params | None = None,
+    penalty: Penalty | None = None,
+    draw: Draw | None = None,
+) -> Fitted:
+    """``epochs`` full-batch steps on the task's loss, plus a penalty per client ``[K]`` if given.
+
+    ``draw`` gives the part of the cohort that the next step is to see, if not all of it. Parameters
+    are updated in place.
+    """
+    splits = ("train",) if penalty is None and draw is None else ()
+    dual = dual_cohort(task, model, optimizer, cohort, splits)
+    if dual is not None:
+        descent = DualDescent(dual, params_K, optimizer)
+        with torch.no_grad():
+            loss_K = task.loss(model, descent.params, dual)
+        return Fitted(_descended(task, model, descent, epochs), descent.state, loss_K)
+
+    def loss(p: Params) -> Tensor:
+        task_K = task.loss(model, p, cohort if draw is None else draw(), rng)
+        return task_K if penalty is None else task_K + penalty(p)
+
+    return Fitted(*descend(params_K, loss, optimizer, state_K or {}, epochs))
+
+
+def adapt(
+    task: Task, model: Model, params_K: Params, cohort: Cohort, rate: float, steps: int
+) -> Params:
+    """``steps`` of plain gradient descent on the task's loss in evaluation, without dropout."""
+    sgd = SGD(lr=rate)
+    dual = dual_cohort(task, model, sgd, cohort, ("train",)) if steps else None
+    if dual is None:
+        return adapted(params_K, lambda p: task.loss(model, p, cohort), rate, steps)
+    return _descended(task, model, DualDescent(dual, params_K, sgd), steps)
+
+
+def _descended(task: Task, model: Model, descent: Descent, steps: int) -> Params:
+    for _ in range(steps):
+        descent.step(task.gradient(model, descent.params, descent.cohort))
+    return descent.weights()
