@@ -250,6 +250,24 @@ def test_junk_from_a_site_is_left_out(junk, tmp_path):
     assert "essay" not in (coordinator.run_dir / "status.json").read_text()
 
 
+def test_the_rows_of_two_clients_from_one_site_are_put_on_record_and_left_out(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
+    odd = coordinator.plan.sites[0]
+
+    def two_rows(site, message):
+        if site != odd or not is_step(message):
+            return None
+        return Answer(decode_request(message).id, {"body/a": torch.zeros(2, 3)}).encode()
+
+    coordinator.fleet.fault = two_rows
+    result = coordinator.run()
+    assert set(result.history["client"]) == {1, 2}
+    assert result.rejected_replies == len(coordinator.fed.rejections) == 4
+    assert {(r.client, r.reason) for r in coordinator.fed.rejections} == {
+        (0, "it is not one client's reply")
+    }
+
+
 def test_sites_that_mean_different_classes_are_refused(tmp_path):
     coordinator = deployed(tmp_path, parties(), "fed-avg")
     odd = coordinator.fleet.sites[coordinator.plan.sites[1]]

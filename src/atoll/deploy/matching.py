@@ -25,7 +25,7 @@ from atoll.archive import read_tree, write_tree
 from atoll.deploy.durable import Durable
 from atoll.errors import AtollError
 from atoll.files import PRIVATE
-from atoll.tree import Leaf, Ragged, Tree
+from atoll.tree import Leaf, Tree
 
 _POINT = 33  # a compressed point of P-256
 _LARGEST_LIST = 20_000_000
@@ -133,8 +133,8 @@ def _points(leaf: Leaf) -> np.ndarray:
 
 
 def _dense(leaf: Leaf) -> torch.Tensor:
-    if isinstance(leaf, Ragged):
-        raise ValueError("a ragged list")
+    if not isinstance(leaf, torch.Tensor):
+        raise ValueError("not a plain list")
     return leaf
 
 
