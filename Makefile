@@ -1,16 +1,19 @@
-# make demo    set everything up and train on built-in data
-# make test    set everything up and run every check
-# make faults  kill sites and servers of real federations, for some twenty minutes
+# make demo      set everything up and train on built-in data
+# make test      set everything up and run every check, in a few minutes
+# make test-all  the same with what takes long and rarely breaks, before a release
+# make faults    kill sites and servers of real federations, for some twenty minutes
 # make deployed  every method on real engines, beside the simulation, for about an hour
-# make setup   the virtual environment alone
+# make setup     the virtual environment alone
 
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+# One process per core; tests that share a live federation stay together.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
 # Spinning OpenMP threads slow a shared machine a hundredfold.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test check faults deployed clean
+.PHONY: setup demo test test-all check faults deployed clean
 
 setup: $(VENV)/.installed
 
@@ -24,7 +27,10 @@ demo: setup
 	  --set split.train=0.06 --set split.val=0.3 --set split.test=0.6
 
 test: check
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not long"
+
+test-all: check
+	$(PYTEST)
 
 faults: setup
 	$(BIN)/python benchmarks/faults.py

@@ -21,7 +21,7 @@ def measure(nodes: int, anchors: int, dimensions: int, links: int) -> dict[str, 
     import torch
 
     from atoll.graph import make_graph
-    from atoll.ops.augment import best_links, with_links
+    from atoll.methods.fed_gala.augment import best_links, with_links
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)

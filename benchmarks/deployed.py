@@ -31,8 +31,9 @@ from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.result import Result, store_setup
 from atoll.experiment.runner import load_parties, run_experiment
 from atoll.experiment.tables import read_parquet
+from atoll.leaves import Ragged
 from atoll.methods.base import methods
-from atoll.tree import Ragged, subtree
+from atoll.tree import subtree
 
 _PERCEPTRON = {"name": "mlp", "dropout": 0.0, "bias": False}
 _MODELS = dict.fromkeys(("mlp", "fed-mlp", "gfl-appnp"), _PERCEPTRON)

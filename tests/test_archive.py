@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from atoll.archive import Unreadable, pack, unpack
-from atoll.tree import Ragged
+from atoll.leaves import Ragged
 
 TREE = {
     "z/last": torch.arange(3),

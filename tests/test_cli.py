@@ -72,7 +72,19 @@ def test_list_prints_a_line_each(kind, some, tmp_path):
         )
 
 
+def test_list_with_a_name_shows_options(tmp_path):
+    done = atoll("list", "optimizers", "adam", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("\n")
+    assert lines[0] == "adam"
+    [lr] = [line.split() for line in lines if line.startswith("lr ")]
+    assert lr[-1] == "0.01"
+    assert "Set with: --set optimizer.OPTION=VALUE" in lines
+
+
 BAD = {
+    "an unknown name to list": (["list", "methods", "fed-prxo"], "did you mean 'fed-prox'?"),
+    "an unknown dataset to list": (["list", "datasets", "cor"], "did you mean 'cora'?"),
     "an unknown method": (["run", "--method", "fedavg", *FAST], "did you mean 'fed-avg'?"),
     "an unknown dataset": (["run", "--data", "cor"], "did you mean 'cora'?"),
     "an unknown partition": (["run", "--partition", "metsi"], "did you mean 'metis'?"),

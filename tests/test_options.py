@@ -30,6 +30,16 @@ def test_every_entry_of_a_tuple_is_checked_and_the_reason_given() -> None:
         Shaky("x", sizes=(3, 0))
 
 
+def test_a_class_that_changes_a_default_keeps_the_bounds() -> None:
+    @dataclass(frozen=True)
+    class Shakier(Shaky):
+        share: float = 0.9
+
+    with pytest.raises(AtollError, match="above 0 and at most 1"):
+        Shakier("x", share=2.0)
+    assert [o.values for o in options_of(Shakier)][1] == "float, above 0 and at most 1"
+
+
 def test_values_at_the_bounds_are_fine() -> None:
     assert Shaky("x", share=1.0, sizes=(1,)).share == 1.0
 

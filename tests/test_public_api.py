@@ -23,6 +23,13 @@ def test_importing_atoll_is_quick_and_sets_the_wait_policy():
     assert done.stdout.strip() == "PASSIVE"
 
 
+def test_the_command_line_starts_without_the_heavy_libraries():
+    heavy = ("torch", "numpy", "scipy", "polars", "matplotlib")
+    code = f"import sys, atoll.cli; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_discovering_everything_does_not_import_torch_geometric():
     code = (
         "import sys; from atoll.experiment.config import resolve; resolve({});"

@@ -1,7 +1,20 @@
 import pytest
 import torch
 
-from atoll.tree import Ragged, copy, flatten, kind, put, spread, stack, take, under, unflatten
+from atoll.leaves import Ragged, Rows
+from atoll.tree import (
+    copy,
+    flat,
+    flatten,
+    kind,
+    nested,
+    put,
+    spread,
+    stack,
+    take,
+    under,
+    unflatten,
+)
 
 
 def example():
@@ -76,3 +89,49 @@ def test_copy_shares_nothing():
 def test_under_refuses_ragged_leaves():
     with pytest.raises(TypeError, match="rows/h"):
         under(example(), "rows")
+
+
+def test_kinds_and_the_flat_tree_are_inverse():
+    kinds = {"model": {"conv1.weight": 1, "b": 2}, "prox": {"mu": 3}}
+    assert flat(kinds) == {"model/conv1.weight": 1, "model/b": 2, "prox/mu": 3}
+    assert nested(flat(kinds)) == kinds
+    assert flat(flat(kinds)) == flat(kinds)
+    assert flat({"model": {}}) == {}
+
+
+def rows_of_a_table():
+    at = Ragged(torch.tensor([0, 2, 1], dtype=torch.int32), (2, 1))
+    return Rows(at, Ragged(torch.arange(6.0).view(3, 2), (2, 1)))
+
+
+def test_rows_of_a_table_survive_the_wire():
+    back = unflatten(flatten({"jacobian/m": rows_of_a_table()}))["jacobian/m"]
+    assert back.at.sizes == back.rows.sizes == (2, 1)
+    assert torch.equal(back.rows.values, rows_of_a_table().rows.values)
+    assert back.take([1]).at.values.tolist() == [1]
+    assert stack([{"t": back.take([0])}, {"t": back.take([1])}])["t"].at.sizes == (2, 1)
+    assert copy({"t": back})["t"].rows.values is not back.rows.values
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"a#sizes": torch.tensor([1, 1])},
+        {"a#sizes": torch.tensor([-1, 4])},
+        {"a#sizes": torch.tensor([[3]])},
+        {"a#sizes": torch.tensor([1.0, 2.0])},
+        {"b#sizes": torch.tensor([1])},
+        {"c#values": torch.zeros(1)},
+        {"d#strange": torch.zeros(1)},
+    ],
+)
+def test_tensors_that_make_no_leaf_are_refused(change):
+    plain = flatten({"a": Ragged(torch.zeros(3, 2), (1, 2))})
+    with pytest.raises(ValueError, match=r"sizes|complete|without a leaf"):
+        unflatten(plain | change)
+
+
+def test_a_leaf_must_be_of_one_kind_for_all():
+    ragged = {"a": Ragged(torch.zeros(1), (1,))}
+    with pytest.raises(TypeError, match="of one kind"):
+        stack([ragged, {"a": torch.zeros(1, 1)}])

@@ -12,6 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.graph import Features, Graph
+from atoll.leaves import Ragged
 from atoll.ops.features import DENSE_ABOVE, features_times, pack_features, same_features_times
 from atoll.ops.propagation import (
     ball,
@@ -22,7 +23,6 @@ from atoll.ops.propagation import (
     stored,
 )
 from atoll.ops.sparse import Sparse, block_diagonal
-from atoll.tree import Ragged
 
 T = TypeVar("T")
 Made: TypeAlias = Callable[[Features, torch.dtype], T]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from atoll.errors import AtollError
@@ -40,24 +40,36 @@ def option(
 def check_options(section: str, component: Any) -> None:
     """Refuse values out of bounds with one sentence; ``section`` is the config's, as in TOML."""
     for spec in fields(component):
+        declared = declared_bounds(type(component), spec.name)
         value = getattr(component, spec.name)
         for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, int | float) and not _within(one, spec):
-                why = f" ({spec.metadata['why']})" if spec.metadata["why"] else ""
+            if isinstance(one, int | float) and not _within(one, declared):
+                why = f" ({declared['why']})" if declared["why"] else ""
                 raise AtollError(
-                    f"{section}.{spec.name} is {one}; it must be {bounds_text(spec)}{why}."
+                    f"{section}.{spec.name} is {one}; it must be {bounds_text(declared)}{why}."
                 )
 
 
-def _within(value: Number, spec: Field[Any]) -> bool:
-    return all(
-        _TESTS[name][0](value, bound) for name, bound in spec.metadata.get("bounds", {}).items()
-    )
+def declared_bounds(cls: type[Any], name: str) -> Mapping[str, Any]:
+    """The bounds of a field: those of the nearest class that gives any.
+
+    A class that changes a default keeps the bounds.
+    """
+    for base in cls.__mro__:
+        spec = base.__dict__.get("__dataclass_fields__", {}).get(name)
+        if spec is not None and "bounds" in spec.metadata:
+            return spec.metadata  # type: ignore[no-any-return]
+    return {}
 
 
-def bounds_text(spec: Field[Any]) -> str:
+def _within(value: Number, declared: Mapping[str, Any]) -> bool:
+    bounds = declared.get("bounds", {})
+    return all(_TESTS[name][0](value, bound) for name, bound in bounds.items())
+
+
+def bounds_text(declared: Mapping[str, Any]) -> str:
     """``at least 0 and below 1``; empty without bounds."""
-    bounds = spec.metadata.get("bounds", {})
+    bounds = declared.get("bounds", {})
     return " and ".join(f"{_TESTS[name][1]} {bound}" for name, bound in bounds.items())
 
 
@@ -77,14 +89,15 @@ def options_of(cls: type[Any]) -> Iterator[Option]:
         default = spec.default
         if default is MISSING and spec.default_factory is not MISSING:
             default = spec.default_factory()
-        yield Option(spec.name, _values(hints[spec.name], spec), _plain(default))
+        declared = declared_bounds(cls, spec.name)
+        yield Option(spec.name, _values(hints[spec.name], declared), _plain(default))
 
 
-def _values(hint: Any, spec: Field[Any]) -> str:
+def _values(hint: Any, declared: Mapping[str, Any]) -> str:
     if get_origin(hint) is Literal:
         return " | ".join(map(str, get_args(hint)))
     kind = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-    bounds = bounds_text(spec)
+    bounds = bounds_text(declared)
     return f"{kind}, {bounds}" if bounds else kind
 
 

@@ -1,41 +1,61 @@
-"""Trees: flat dictionaries of tensors. What states, messages and checkpoints are made of.
+"""Trees: dictionaries of tensors. What states, messages and checkpoints are made of.
 
-A name's first part says what kind of thing it is: ``model/conv1.weight`` is of kind ``model``.
-Per-client leaves have a leading axis of clients; a leaf whose length differs from client to
-client is :class:`Ragged`.
+A method is written in *kinds*, ``{"model": {"conv1.weight": ...}}``. What travels, what the ledger
+records and what a checkpoint holds is the flat tree of the same leaves, ``model/conv1.weight``:
+:func:`flat` and :func:`nested` go from one to the other, at the border only. Per-client leaves have
+a leading axis of clients; leaves of more than one tensor are in :mod:`atoll.leaves`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from atoll.leaves import Compound, Ragged, Rows
+from atoll.masked import Masked
 
-@dataclass(frozen=True, eq=False)
-class Ragged:
-    """One block of rows a client: ``values [sum(sizes), ...]``, ``sizes [clients]``."""
-
-    values: Tensor
-    sizes: tuple[int, ...]
-
-    def blocks(self) -> tuple[Tensor, ...]:
-        return torch.split(self.values, list(self.sizes))
-
-
-Leaf: TypeAlias = Tensor | Ragged
+Leaf: TypeAlias = Tensor | Compound
 Tree: TypeAlias = dict[str, Leaf]
 Params: TypeAlias = dict[str, Tensor]
+# By kind and name. Methods know what their leaves are, so leaves are not told apart by type here.
+Kinds: TypeAlias = dict[str, dict[str, Any]]
 
-_VALUES, _SIZES = "#values", "#sizes"
+_COMPOUNDS: tuple[type[Compound], ...] = (Ragged, Rows, Masked)
 
 
 def kind(name: str) -> str:
     """``model`` for ``model/conv1.weight``; the name itself where it has no parts."""
     return name.split("/", 1)[0]
+
+
+def flat(kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"model": {"w": ...}} -> {"model/w": ...}``; a tree that is flat already stays as it is."""
+    tree: dict[str, Any] = {}
+    for name, value in kinds.items():
+        if isinstance(value, Mapping):
+            tree.update((f"{name}/{inner}", leaf) for inner, leaf in value.items())
+        else:
+            tree[name] = value
+    return tree
+
+
+class _Nested(dict[str, dict[str, Any]]):
+    """Kinds that came from a flat tree, where a kind without leaves leaves no trace."""
+
+    def __missing__(self, kind: str) -> dict[str, Any]:
+        return {}
+
+
+def nested(tree: Mapping[str, Any]) -> Kinds:
+    """The inverse of :func:`flat`. A kind of which the tree has no leaf is empty."""
+    kinds = _Nested()
+    for name, leaf in tree.items():
+        first, _, rest = name.partition("/")
+        kinds.setdefault(first, {})[rest] = leaf
+    return kinds
 
 
 def prefixed(prefix: str, tree: Mapping[str, Leaf]) -> Tree:
@@ -90,11 +110,8 @@ def take(tree: Mapping[str, Leaf], positions: Sequence[int]) -> Tree:
 
 
 def _take(leaf: Leaf, positions: Sequence[int]) -> Leaf:
-    if isinstance(leaf, Ragged):
-        blocks = leaf.blocks()
-        chosen = [blocks[p] for p in positions]
-        values = torch.cat(chosen) if chosen else leaf.values[:0]
-        return Ragged(values, tuple(leaf.sizes[p] for p in positions))
+    if isinstance(leaf, Compound):
+        return leaf.take(positions)
     first = positions[0] if positions else 0
     if list(positions) == list(range(first, first + len(positions))):
         return leaf[first : first + len(positions)]
@@ -105,18 +122,16 @@ def stack(trees: Sequence[Mapping[str, Leaf]]) -> Tree:
     """Join per-client leaves along the client axis."""
     if len(trees) == 1:
         return dict(trees[0])
-    return {name: _concat([tree[name] for tree in trees]) for name in trees[0]}
+    return {name: _joined([tree[name] for tree in trees]) for name in trees[0]}
 
 
-def _concat(leaves: Sequence[Leaf]) -> Leaf:
-    dense = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if len(dense) == len(leaves):
-        return torch.cat(dense)
-    uneven = [leaf for leaf in leaves if isinstance(leaf, Ragged)]
-    if len(uneven) != len(leaves):
-        raise TypeError("a leaf is ragged for some clients and dense for others")
-    sizes = tuple(size for leaf in uneven for size in leaf.sizes)
-    return Ragged(torch.cat([leaf.values for leaf in uneven]), sizes)
+def _joined(leaves: Sequence[Leaf]) -> Leaf:
+    first = leaves[0]
+    if any(type(leaf) is not type(first) for leaf in leaves):
+        raise TypeError("a leaf is of one kind for some clients and of another for others")
+    if isinstance(first, Compound):
+        return first.joined(leaves)
+    return torch.cat([leaf for leaf in leaves if isinstance(leaf, Tensor)])
 
 
 def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) -> Tree:
@@ -130,13 +145,11 @@ def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) 
     result: Tree = {}
     for name, leaf in tree.items():
         new = part[name]
-        if isinstance(leaf, Ragged):
-            blocks = list(leaf.blocks())
-            for position, block in zip(positions, ragged(part, name).blocks(), strict=True):
-                blocks[position] = block
-            result[name] = Ragged(torch.cat(blocks), tuple(len(b) for b in blocks))
+        if isinstance(leaf, Ragged) and isinstance(new, Ragged):
+            result[name] = leaf.replaced(positions, new)
         else:
-            assert isinstance(new, Tensor)
+            assert isinstance(leaf, Tensor), f"{name} can't be part of a state"
+            assert isinstance(new, Tensor), f"{name} was a plain tensor before"
             if not _is_view_of(new, leaf, positions):
                 leaf.index_copy_(0, where, new.detach())
             result[name] = leaf
@@ -153,36 +166,40 @@ def flatten(tree: Mapping[str, Leaf]) -> Params:
     """Plain contiguous tensors only, for files and wires; :func:`unflatten` is its inverse."""
     plain: Params = {}
     for name, leaf in tree.items():
-        if isinstance(leaf, Ragged):
-            plain[name + _VALUES] = leaf.values.detach().contiguous()
-            plain[name + _SIZES] = torch.tensor(leaf.sizes, dtype=torch.int64)
+        if isinstance(leaf, Compound):
+            endings = (name + ending for ending in leaf.endings)
+            plain.update(zip(endings, leaf.parts(), strict=True))
         else:
             plain[name] = leaf.detach().contiguous()
     return plain
 
 
 def unflatten(plain: Mapping[str, Tensor]) -> Tree:
+    """A ValueError where tensors of one leaf do not belong together."""
     tree: Tree = {}
+    used: set[str] = set()
     for name, value in plain.items():
-        if name.endswith(_VALUES):
-            stem = name[: -len(_VALUES)]
-            sizes = tuple(int(size) for size in plain[stem + _SIZES])
-            if min(sizes, default=0) < 0 or sum(sizes) != len(value):
-                raise ValueError(f"'{stem}' has sizes that do not fit")
-            tree[stem] = Ragged(value, sizes)
-        elif not name.endswith(_SIZES):
+        stem, mark, _ = name.rpartition("#")
+        found = [c for c in _COMPOUNDS if mark and name == stem + c.endings[0]]
+        if found:
+            names = [stem + ending for ending in found[0].endings]
+            if any(part not in plain for part in names):
+                raise ValueError(f"'{stem}' is not complete")
+            tree[stem] = found[0].of_parts(*(plain[part] for part in names))
+            used.update(names)
+        elif not mark:
             tree[name] = value
+            used.add(name)
+    if len(used) != len(plain):
+        raise ValueError(f"tensors without a leaf: {sorted(set(plain) - used)}")
     return tree
 
 
 def copy(tree: Mapping[str, Leaf]) -> Tree:
     """A tree that shares no memory with the original."""
-    return {
-        name: Ragged(leaf.values.clone(), leaf.sizes) if isinstance(leaf, Ragged) else leaf.clone()
-        for name, leaf in tree.items()
-    }
+    return {name: leaf.clone() for name, leaf in tree.items()}
 
 
 def sq_dist(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Tensor:
-    """Squared distance of two stacked models, one number a client ``[K]``."""
+    """Squared distance of two stacked models, one number per client ``[K]``."""
     return torch.stack([(a[name] - b[name]).flatten(1).square().sum(1) for name in a]).sum(0)

@@ -117,12 +117,12 @@ class Server:
     def __init__(self) -> None:
         self.content: dict[str, bytes] = {}
         self.promised: dict[str, int] = {}
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                server.asked.append(self.path)
+                server.requested.append(self.path)
                 if self.path not in server.content:
                     self.send_error(404)
                     return

@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from scipy import sparse
 
-from atoll.errors import AtollError
 from atoll.graph import Graph, Holding, dense, make_graph
 
 ARRAYS = ("edges", "y", "train", "val", "test", "ids")
@@ -47,11 +45,3 @@ def halves(graph: Graph) -> list[Graph]:
 def _edges(graph: Graph, pairs: list[tuple[int, int]]) -> np.ndarray:
     both = {*pairs, *((b, a) for a, b in pairs)}
     return np.array([i for i, pair in enumerate(graph.edges.T.tolist()) if tuple(pair) in both])
-
-
-def complaint(act, *arguments, **options):
-    with pytest.raises(AtollError) as problem:
-        act(*arguments, **options)
-    said = str(problem.value)
-    assert "\n" not in said
-    return said

@@ -156,12 +156,12 @@ def test_pypi_steps_in_when_planetoid_is_out_of_reach(
     assert not (empty_home / "Cora" / "raw").exists() or not any(
         (empty_home / "Cora" / "raw").iterdir()
     )
-    asked = len(server.asked)
+    before = len(server.requested)
     same_graph(Cora(normalise=False).load(), Cora(normalise=False).load())
-    assert len(server.asked) == asked
+    assert len(server.requested) == before
 
 
-def test_planetoid_alone_may_be_asked_for(
+def test_planetoid_alone_may_be_chosen(
     empty_home: Path, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not empty_home.exists()

@@ -47,9 +47,9 @@ def test_the_network_of_clients_can_be_had_from_the_parties(data):
 
 
 def test_noise_of_deshpande_or_by_the_letter():
-    for noise, spread in (("sqrt-p", 0.1), ("p", 0.01)):
+    for noise, deviation in (("sqrt-p", 0.1), ("p", 0.01)):
         graph = SupervisedClients(feature_signal=0.0, noise=noise).load()
-        assert graph.x.std() == pytest.approx(spread, rel=0.01)
+        assert graph.x.std() == pytest.approx(deviation, rel=0.01)
 
 
 def test_features_lean_towards_the_points_label():

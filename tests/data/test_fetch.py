@@ -24,7 +24,7 @@ def test_fetch_downloads_reads_and_caches(
     assert (home / "raw/amazon_electronics_photo.npz").read_bytes() == source.read_bytes()
     assert [entry.name.rpartition("-")[0] for entry in own_cache.iterdir()] == ["amazon-photo"]
     fetch("amazon-photo")
-    assert len(server.asked) == 1
+    assert len(server.requested) == 1
 
 
 def test_what_is_there_is_only_read(data_folder: Path, own_cache: Path, write_npz: Any) -> None:

@@ -82,7 +82,8 @@ def test_union_of_dense_and_sparse_graphs() -> None:
         "both",
     )
     assert both.edges.T.tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
-    np.testing.assert_array_equal(both.x, [[1, 0], [0, 1], [1, 1], [1, 1]])
+    assert sparse.issparse(both.x)
+    np.testing.assert_array_equal(dense(both.x), [[1, 0], [0, 1], [1, 1], [1, 1]])
 
 
 def test_facebook(data_folder: Path) -> None:

@@ -57,7 +57,7 @@ def test_the_whole_is_the_union(tmp_path):
 
 
 def test_a_party_alone_numbers_classes_as_all_do(tmp_path):
-    """The right party never sees class 1, yet 2 stays 2."""
+    """The right party never has class 1, yet 2 stays 2."""
     graph = wheel(y=np.array([0, 1, 2, 0, 2, 0]), classes=3, class_names=("x", "y", "z"))
     folders = write_parties(halves(graph), tmp_path / "p")
     alone = load_party(folders[1])

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import polars
 import pytest
-from party_examples import complaint, same, wheel
+from complaints import complaint
+from party_examples import same, wheel
 from scipy import sparse
 
 from atoll.data import Columns, Parties, load_party, write_parties
@@ -44,7 +45,7 @@ def test_folders_made_by_hand(by_hand):
     assert whole.class_names == ("dead", "ill", "well")
     assert whole.feature_names == ("age", "sex=f", "sex=m", "sex=x")
     assert whole.y.tolist() == [1, 2, 1, 0]
-    # The whole has p3 as the first party sees it.
+    # The whole has p3 as the first party has it.
     assert whole.x[2].tolist() == [50, 1, 0, 0]
     north, south = (whole.held(holding) for holding in whole.holdings)
     assert [holding.name for holding in whole.holdings] == ["north", "south"]

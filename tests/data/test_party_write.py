@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars
 import pytest
-from party_examples import complaint, halves, same, wheel
+from complaints import complaint
+from party_examples import halves, same, wheel
 from scipy import sparse
 
 from atoll.data import load_party, write_parties
@@ -122,9 +123,11 @@ def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path):
     [
         ([], "there is no party to write; cut the graph into at least one."),
         ([wheel(), wheel(x=np.ones((6, 3)), name="other")],
-         "other and wheel have different features; parties of one federation need the same."),
+         "the parties 'wheel' and 'other' have different feature columns (their order or number "
+         "differs); give all parties the same."),
         ([wheel(), wheel(classes=3, name="other")],
-         "other and wheel have different classes; parties of one federation need the same."),
+         "the parties 'wheel' and 'other' have different classes; give all parties the same "
+         "class_names."),
         ([wheel(feature_names=("a",))],
          "wheel has 1 feature names for 2 features; name each or none."),
         ([wheel(ids=np.array(list("abcdea")))],

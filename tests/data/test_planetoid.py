@@ -91,7 +91,7 @@ def test_code_in_a_pickle_is_not_run(data_folder: Path, tmp_path: Path) -> None:
             return (os.mkdir, (str(tmp_path / "exploded"),))
 
     write_planetoid(data_folder, allx=pickle.dumps(Bomb()))
-    with pytest.raises(AtollError, match=r"it asks for posix\.mkdir"):
+    with pytest.raises(AtollError, match=r"it needs posix\.mkdir"):
         CiteSeer().load()
     assert not (tmp_path / "exploded").exists()
 

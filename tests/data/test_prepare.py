@@ -1,19 +1,19 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from scipy import sparse
 
-from atoll.data.prepare import checked_choice, mask, one_per_word, prepared, with_split
-from atoll.errors import AtollError
-from atoll.graph import Graph, Holding, dense, make_graph
+from atoll.data.prepare import one_per_word, prepared, with_split
+from atoll.graph import Graph, Holding, dense, make_graph, node_mask
 
 
 def two_components() -> Graph:
     """0 - 1 - 2 and 3 - 4; words counted."""
     x = sparse.csr_array(np.array([[3, 1], [0, 2], [0, 0], [1, 1], [4, 0]], dtype=np.float32))
     graph = make_graph(x, np.array([[0, 1, 3], [1, 2, 4]]), np.array([0, 1, 0, 1, 0]))
-    return with_split(graph, mask(np.array([0, 3]), 5), mask(np.array([1]), 5), np.arange(5) == 4)
+    return with_split(
+        graph, node_mask(np.array([0, 3]), 5), node_mask(np.array([1]), 5), np.arange(5) == 4
+    )
 
 
 def test_published_masks_shrink_with_the_largest_component() -> None:
@@ -43,11 +43,3 @@ def test_holdings_survive() -> None:
     graph = replace(two_components(), holdings=(Holding("a", np.array([1, 3])),))
     kept = prepared(graph, component=True, normalise=True)
     assert [h.nodes.tolist() for h in kept.holdings] == [[1]]
-
-
-def test_a_split_that_was_never_published() -> None:
-    checked_choice(19, 20)
-    with pytest.raises(
-        AtollError, match=r"data.split is 20; there are 20 published splits: 0 to 19"
-    ):
-        checked_choice(20, 20)

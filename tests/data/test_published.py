@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from atoll.data.npz import read_npz
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_npz
 from atoll.errors import AtollError
 from atoll.graph import Graph
 
@@ -83,7 +83,7 @@ def test_missing_files_are_downloaded_once(
     monkeypatch.setattr(Small, "url", server.url)
     for _ in range(2):
         assert Small().load().nodes == 5
-    assert server.asked == ["/raw/small.npz"]
+    assert server.requested == ["/raw/small.npz"]
     assert (empty_home / "Small/raw/small.npz").is_file()
 
 

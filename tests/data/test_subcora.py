@@ -1,4 +1,5 @@
 import os
+from functools import cache
 
 import numpy as np
 import pytest
@@ -6,16 +7,22 @@ from scipy import sparse
 
 from atoll.data.subcora import SubCora
 from atoll.errors import AtollError
+from atoll.graph import Graph
 
 real_data = pytest.mark.skipif(
     not os.environ.get("ATOLL_DATA"), reason="set ATOLL_DATA to the folder of real datasets"
 )
 
 
+@cache
+def subcora(seed: int) -> Graph:
+    return SubCora(seed=seed).load()
+
+
 @real_data
 @pytest.mark.parametrize("seed", [0, 1])
 def test_three_hundred_papers_around_a_training_set(seed):
-    graph = SubCora(seed=seed).load()
+    graph = subcora(seed)
     assert (graph.nodes, graph.features, graph.classes) == (300, 1433, 7)
     sizes = [int(m.sum()) for m in (graph.train, graph.val, graph.test)]
     assert 30 <= sizes[0] <= 50
@@ -32,7 +39,7 @@ def test_three_hundred_papers_around_a_training_set(seed):
 def test_every_node_is_within_two_steps_of_training_in_cora():
     from atoll.data import datasets
 
-    graph = SubCora().load()
+    graph = subcora(0)
     cora = datasets["cora"](largest_component=False, normalise=False).load()
     reach = np.isin(cora.ids, graph.ids[graph.train]).astype(float)
     for _ in range(2):
@@ -43,11 +50,12 @@ def test_every_node_is_within_two_steps_of_training_in_cora():
 
 @real_data
 def test_the_seed_picks_the_subgraph():
-    first, again, other = (SubCora(seed=seed).load() for seed in (0, 0, 1))
-    assert np.array_equal(first.ids, again.ids)
-    assert not np.array_equal(first.ids, other.ids)
+    assert np.array_equal(SubCora().load().ids, subcora(0).ids)
+    assert not np.array_equal(subcora(0).ids, subcora(1).ids)
 
 
 def test_room_for_test_nodes():
-    with pytest.raises(AtollError, match="must exceed 100"):
+    with pytest.raises(
+        AtollError, match=r"data.nodes is 100; it must be above 100 \(so that nodes are left"
+    ):
         SubCora(nodes=100)

@@ -3,10 +3,10 @@
 import numpy as np
 import polars
 import pytest
+from complaints import complaint
 from scipy import sparse
 
 from atoll.data import Tables
-from atoll.errors import AtollError
 
 
 @pytest.fixture
@@ -21,12 +21,6 @@ def read(tmp_path, monkeypatch):
         return Tables(nodes="n.parquet", edges="e.csv").load()
 
     return load
-
-
-def complaint(read, columns):
-    with pytest.raises(AtollError) as problem:
-        read(columns)
-    return str(problem.value)
 
 
 def test_booleans_lists_of_numbers_and_text_that_is_digits(read):

@@ -2,6 +2,7 @@
 
 import polars
 import pytest
+from complaints import complaint
 
 from atoll.data.table_files import read_table
 from atoll.errors import AtollError
@@ -13,10 +14,8 @@ def csv(tmp_path, content, name="nodes.csv"):
     return path
 
 
-def complaint(path, **options):
-    with pytest.raises(AtollError) as problem:
-        read_table(path, "nodes", **options)
-    return str(problem.value)
+def nodes(path):
+    return read_table(path, "nodes")
 
 
 def test_numbers_are_numbers_and_text_columns_stay_as_written(tmp_path):
@@ -69,39 +68,39 @@ def test_parquet_categories_are_text(tmp_path):
 
 
 def test_no_path():
-    assert complaint("") == (
+    assert complaint(nodes, "") == (
         "data.nodes is not given; set it to the CSV or Parquet file of the nodes."
     )
 
 
 def test_wrong_path(tmp_path):
     path = tmp_path / "noeds.csv"
-    assert complaint(path) == f"there is no file '{path}' (data.nodes); check the path."
+    assert complaint(nodes, path) == f"there is no file '{path}' (data.nodes); check the path."
 
 
 def test_a_folder(tmp_path):
-    assert complaint(tmp_path) == (
+    assert complaint(nodes, tmp_path) == (
         f"'{tmp_path}' (data.nodes) is a folder; name the CSV or Parquet file in it."
     )
 
 
 def test_another_kind_of_file(tmp_path):
     path = csv(tmp_path, "{}", "nodes.json")
-    assert complaint(path) == (
+    assert complaint(nodes, path) == (
         f"'{path}' (data.nodes) is neither CSV nor Parquet by its name; give a file that ends in "
         f".csv, .tsv or .parquet."
     )
 
 
 def test_csv_called_parquet(tmp_path):
-    said = complaint(csv(tmp_path, "id\na\n", "nodes.parquet"))
+    said = complaint(nodes, csv(tmp_path, "id\na\n", "nodes.parquet"))
     assert said.startswith(f"'{tmp_path / 'nodes.parquet'}' can't be read as Parquet (")
     assert said.endswith("); write it anew, or end its name in .csv if it is CSV.")
 
 
 def test_parquet_called_csv(tmp_path):
     polars.DataFrame({"id": ["a"]}).write_parquet(tmp_path / "nodes.csv")
-    assert complaint(tmp_path / "nodes.csv") == (
+    assert complaint(nodes, tmp_path / "nodes.csv") == (
         f"'{tmp_path / 'nodes.csv'}' is not text; end its name in .parquet if it is Parquet, or "
         f"write it as CSV."
     )
@@ -110,32 +109,34 @@ def test_parquet_called_csv(tmp_path):
 @pytest.mark.parametrize("content", [b"id,name\na,M\xfcller\n", b"n\xe4me,id\na,b\n"])
 def test_another_encoding(tmp_path, content):
     path = csv(tmp_path, content)
-    assert complaint(path) == f"'{path}' is not UTF-8 text; write it anew as UTF-8."
+    assert complaint(nodes, path) == f"'{path}' is not UTF-8 text; write it anew as UTF-8."
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "  \n"])
 def test_an_empty_file(tmp_path, content):
     path = csv(tmp_path, content)
-    assert complaint(path) == f"'{path}' is empty; its first line must name the columns."
+    assert complaint(nodes, path) == f"'{path}' is empty; its first line must name the columns."
 
 
 @pytest.mark.parametrize("content", ["id,age\n", "id,age\n\n,\n"])
 def test_a_table_without_rows(tmp_path, content):
     path = csv(tmp_path, content)
-    assert complaint(path) == (f"'{path}' has no rows below its header; give a table with nodes.")
+    assert complaint(nodes, path) == (
+        f"'{path}' has no rows below its header; give a table with nodes."
+    )
     assert read_table(path, "edges", may_be_empty=True).frame.columns == ["id", "age"]
 
 
 def test_an_unnamed_column_such_as_a_row_index(tmp_path):
     path = csv(tmp_path, ",id\n0,a\n")
-    assert complaint(path) == (
+    assert complaint(nodes, path) == (
         f"'{path}', line 1: column 1 has no name; name it, or write the file without its row index."
     )
 
 
 def test_two_columns_of_one_name(tmp_path):
     path = csv(tmp_path, "id,age,age\na,1,2\n")
-    assert complaint(path) == f"'{path}', line 1: two columns are called 'age'; rename one."
+    assert complaint(nodes, path) == f"'{path}', line 1: two columns are called 'age'; rename one."
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_two_columns_of_one_name(tmp_path):
 )
 def test_lines_of_another_length(tmp_path, content, line, fields):
     path = csv(tmp_path, content)
-    assert complaint(path) == (
+    assert complaint(nodes, path) == (
         f"'{path}', line {line} has {fields} fields, but the header names 2 columns; correct the "
         f"line (text with a separator in it needs quotes)."
     )
@@ -156,7 +157,7 @@ def test_lines_of_another_length(tmp_path, content, line, fields):
 
 def test_a_quote_without_end_in_the_last_column(tmp_path):
     path = csv(tmp_path, 'id,age\na,1\nb,"2\nc,3\n')
-    said = complaint(path)
+    said = complaint(nodes, path)
     assert said.startswith(f"'{path}' can't be read as CSV (")
     assert said.endswith("); write it anew as UTF-8 text.")
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from atoll.tree import Ragged, subtree
+from atoll.leaves import Ragged
+from atoll.tree import subtree
 
 
 def assert_same_result(one, other, tolerance=1e-9):

@@ -40,11 +40,11 @@ def test_describe_is_the_inverse_of_resolve():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("method.mu=0.1", ("method", "mu", 0.1)),
-        ("run.chunk = 3", ("run", "chunk", 3)),
-        ("data.normalise=false", ("data", "normalise", False)),
-        ("model.head=graph", ("model", "head", "graph")),
-        ('model.head="graph"', ("model", "head", "graph")),
+        ("method.mu=0.1", ("method.mu", 0.1)),
+        ("run.chunk = 3", ("run.chunk", 3)),
+        ("data.normalise=false", ("data.normalise", False)),
+        ("model.head=graph", ("model.head", "graph")),
+        ('model.head="graph"', ("model.head", "graph")),
     ],
 )
 def test_settings_are_read_as_toml_or_bare_text(text, expected):

@@ -12,7 +12,7 @@ def replies(val, test, nodes=((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))):
     )
     body = {"metric/accuracy": accuracy, "metric/loss": torch.zeros(2, 3).double()}
     body["metric/nodes"] = torch.tensor(nodes).double()
-    return Replies((0, 1), body, torch.ones(2))
+    return Replies((0, 1), body, torch.ones(2), torch.arange(2))
 
 
 def test_the_test_figure_is_that_of_the_first_best_validation_round():

@@ -21,7 +21,7 @@ from atoll.federation.codec import (
 )
 from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
-from atoll.tree import Ragged
+from atoll.leaves import Ragged
 
 CALL = Call("train", 3, 1, {"model/w": torch.randn(2, 3)})
 ROW = {"each/a": Ragged(torch.randn(4, 2), (4,)), "each/b": torch.tensor([[1, 2]])}

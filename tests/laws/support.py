@@ -1,6 +1,7 @@
 """A federation of any registered method on small parties, run by any engine."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -12,11 +13,12 @@ from atoll.federation.inprocess import InProcess
 from atoll.federation.loopback import Loopback
 from atoll.federation.protocol import Federation, Replies
 from atoll.graph import Graph
+from atoll.leaves import Ragged
 from atoll.methods.base import Info, Method, methods
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.partition.anchors import matched
-from atoll.tree import Leaf, Ragged, Tree, stack, under
+from atoll.tree import Leaf, Tree, flat, stack, under
 from small_federations import community_parties
 
 NAMES = sorted(methods)
@@ -24,6 +26,9 @@ SMALL = GCN(hidden=8)
 SMALL_MLP = MLP(hidden=8, dropout=0.0, bias=False)
 # Methods that are made for one kind of model, and with an optimizer of their own.
 OTHER_MODELS = {"gfl-appnp": SMALL_MLP, "fed-mlp": SMALL_MLP, "mlp": SMALL_MLP}
+# Parties that share nodes for methods that need it with other options only, so that numbers kept
+# of them stay comparable.
+ANCHORS = {"fed-gnn": True}
 # What keeps a method fast on small parties, besides a small model.
 BRIEF: dict[str, dict[str, int]] = {"ppfl-deepwalk": {"walks": 3, "length": 10}}
 
@@ -35,7 +40,8 @@ def make(name: str, **options) -> Method:
 
 def small_parties(name: str, *args, **options) -> list[Graph]:
     """Parties a method can be tried on; some nodes are held in common where it builds on them."""
-    return community_parties(*args, shared=8 if methods[name].needs_anchors else 0, **options)
+    shared = ANCHORS.get(name, make(name).needs_anchors)
+    return community_parties(*args, shared=8 if shared else 0, **options)
 
 
 def network(numbers: list[int]) -> sparse.csr_array:
@@ -56,6 +62,8 @@ class Outcome:
     clients: Tree
     replies: Replies
     fed: Federation
+    # What clients scored after each round, and before the first one.
+    scores: list[Replies]
 
 
 def engine(method, parties, numbers, seed, chunk, wire) -> tuple[Federation, list[Host]]:
@@ -88,16 +96,33 @@ def train(
         len(parties), parties[0].features, parties[0].classes, torch.float64, anchors, links
     )
     state = method.start(info, seed)
-    replies = method.measure(fed, state)
+    scores = [method.measure(fed, state)]
     for r in range(1, rounds + 1):
         fed.begin(r)
         state = method.round(fed, state, r)
-        replies = method.measure(fed, state)
-    return Outcome(state, stack([host.state for host in hosts]), replies, fed)
+        scores.append(method.measure(fed, state))
+    clients = stack([host.state for host in hosts])
+    return Outcome(flat(state), clients, scores[-1], fed, scores)
+
+
+@cache
+def usual(name: str) -> Outcome:
+    """Three rounds of a method on its usual parties, trained once for all laws."""
+    return train(make(name), small_parties(name))
 
 
 def values(leaf: Leaf) -> torch.Tensor:
-    return leaf.values if isinstance(leaf, Ragged) else leaf
+    """All numbers of a leaf; rows stay rows where it is ragged."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf
+    if isinstance(leaf, Ragged):
+        return leaf.values
+    return torch.cat([part.flatten() for part in leaf.parts()])
+
+
+def sizes(leaf: Leaf) -> tuple[int, ...]:
+    """How many rows each client has of a ragged leaf."""
+    return leaf.sizes if isinstance(leaf, Ragged) else ()
 
 
 def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:
@@ -108,6 +133,7 @@ def assert_same(a: Outcome, b: Outcome, tolerance: float) -> None:
     ):
         assert set(one) == set(other)
         for name in one:
+            assert sizes(one[name]) == sizes(other[name]), name
             torch.testing.assert_close(
                 values(one[name]), values(other[name]), rtol=tolerance, atol=tolerance, msg=name
             )

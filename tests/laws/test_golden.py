@@ -15,12 +15,8 @@ GOLDEN = Path(__file__).with_name("golden.json")
 
 def losses(name: str) -> list[list[float]]:
     """Each round's mean training loss of every client, five rounds."""
-    parties = small_parties(name)
-    rounds = []
-    for count in range(1, 6):
-        body = train(make(name), parties, rounds=count).replies.body
-        rounds.append(body["metric/loss"][:, 0].tolist())
-    return rounds
+    scores = train(make(name), small_parties(name), rounds=5).scores
+    return [replies["metric"]["loss"][:, 0].tolist() for replies in scores[1:]]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,7 +3,8 @@ import torch
 from support import assert_same_model, make, train
 
 from atoll.errors import AtollError
-from atoll.methods.fed_prox import FedProx, adapted
+from atoll.methods.fed_prox import FedProx
+from atoll.methods.proximal import adapted
 from atoll.models.gcn import GCN
 from atoll.ops.optimize import SGD
 from atoll.tree import sq_dist, under

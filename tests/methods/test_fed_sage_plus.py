@@ -5,23 +5,20 @@ from support import assert_same, engine, make, train, values
 
 from atoll.archive import pack, unpack
 from atoll.errors import AtollError
+from atoll.federation.validation import without
 from atoll.graph import dense
-from atoll.methods import fed_sage_plus
+from atoll.leaves import Ragged
 from atoll.methods.base import Info
-from atoll.methods.fed_sage_plus import FedSagePlus
-from atoll.models.neighbour_generator import (
-    NeighbourGenerator,
-    class_loss,
-    degree_loss,
-    feature_loss,
-)
+from atoll.methods.fed_sage_plus import FedSagePlus, on_mended
+from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.models.sage import SAGE
 from atoll.ops import mending
 from atoll.ops.mending import impair
 from atoll.ops.optimize import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
-from atoll.tree import Ragged, under
+from atoll.tree import flat, nested, under
 from small_federations import community_parties
 
 QUICK = {"latent": 8, "local_steps": 3, "exchanges": 2, "hide": 0.3}
@@ -98,7 +95,7 @@ def test_without_generated_neighbours_it_is_fed_sage(monkeypatch):
     monkeypatch.setattr(NeighbourGenerator, "init", childless)
     parties = community_parties()
     plus, sage = train(make("fed-sage-plus", **QUICK), parties), train(make("fed-sage"), parties)
-    assert values(plus.clients["mended/counts"]).sum() == 0
+    assert plus.clients["mended/counts"].values.sum() == 0
     for name, leaf in sage.clients.items():
         assert torch.equal(leaf, plus.clients[name])
     assert torch.equal(sage.replies.body["metric/loss"], plus.replies.body["metric/loss"])
@@ -140,7 +137,7 @@ def test_exchanges_bring_rows_nearer_to_the_others_nodes():
 def test_only_original_nodes_are_scored():
     parties = community_parties()
     outcome = train(make("fed-sage-plus", **QUICK), parties)
-    assert values(outcome.clients["mended/counts"]).sum() > 0
+    assert outcome.clients["mended/counts"].values.sum() > 0
     for row, g in zip(outcome.replies.body["metric/nodes"].tolist(), parties, strict=True):
         assert row == [g.train.sum(), g.val.sum(), g.test.sum()]
 
@@ -149,7 +146,7 @@ def test_links_are_predicted_between_original_nodes():
     task = LinkPrediction(dimensions=6)
     parties = [task.prepare(g, np.random.default_rng(0)) for g in community_parties()]
     outcome = train(make("fed-sage-plus", **QUICK, task=task), parties, rounds=30)
-    assert values(outcome.clients["mended/counts"]).sum() > 0
+    assert outcome.clients["mended/counts"].values.sum() > 0
     pairs = [[p.shape[1] + n.shape[1] for p, n in g.probes] for g in parties]
     assert outcome.replies.body["metric/nodes"].tolist() == pairs
     assert outcome.replies.body["metric/auc"][:, 0].mean() > 0.7
@@ -164,7 +161,7 @@ def test_a_graph_is_mended_once_and_scores_come_from_the_mended_one():
     counts, rows = outcome.clients["mended/counts"], outcome.clients["mended/rows"]
     mended = mending.MendedCohort(outcome.fed.host.cohort, counts, rows)
     expected = method.scores(under(outcome.clients, "model"), mended)
-    assert torch.equal(outcome.replies.body["metric/loss"], expected["metric/loss"])
+    assert torch.equal(outcome.replies.body["metric/loss"], expected["loss"])
 
 
 def test_results_are_the_same_whether_the_mended_graph_is_kept_or_made_anew(monkeypatch):
@@ -175,7 +172,7 @@ def test_results_are_the_same_whether_the_mended_graph_is_kept_or_made_anew(monk
         mending._MENDED.clear()
         return mending.mend(cohort, counts, rows)
 
-    monkeypatch.setattr(fed_sage_plus, "mend", forgetful)
+    monkeypatch.setattr(on_mended, "mend", forgetful)
     assert_same(kept, train(make("fed-sage-plus", **QUICK), parties, rounds=4), 0.0)
 
 
@@ -187,14 +184,15 @@ def test_a_new_host_goes_on_from_the_stored_state():
     first = train(method, parties, rounds=2)
     fed, [host] = engine(method, community_parties(), None, 0, 0, False)
     host.state, _ = unpack(pack(first.clients, {}))
-    server, _ = unpack(pack(first.server, {}))
+    server = nested(unpack(pack(first.server, {}))[0])
     for r in (3, 4):
         fed.begin(r)
         server = method.round(fed, server, r)
         method.measure(fed, server)
     for name, leaf in straight.clients.items():
         assert torch.equal(values(leaf), values(host.state[name])), name
-    assert all(torch.equal(values(leaf), values(server[n])) for n, leaf in straight.server.items())
+    last = flat(server)
+    assert all(torch.equal(values(leaf), values(last[n])) for n, leaf in straight.server.items())
 
 
 def test_with_two_clients_nothing_is_exchanged(caplog):
@@ -255,17 +253,39 @@ def test_a_client_that_proposes_too_much_is_left_out():
 
 
 def test_a_silent_client_is_done_without():
-    from atoll.federation.validation import without
-
     parties = community_parties()
     fed, server = round_one(
         make("fed-sage-plus", **QUICK),
         parties,
         "propose",
-        lambda batch: without(batch, torch.tensor([c == 1 for c in batch.clients])),
+        lambda batch: without(batch, [1]),
     )
-    assert bool(server["done/mending"])
-    assert values(fed.host.state["mended/counts"]).sum() > 0
+    learned = fed.ledger.table().filter(step="learn", name="gradient/made")
+    assert set(learned["client"]) == {0, 2, 3, 4, 5}
+    assert bool(server["mending"]["done"])
+    assert fed.host.state["mended/counts"].values.sum() > 0
+
+
+def test_clients_count_by_their_labelled_nodes_times_their_size():
+    parties = community_parties()
+    s = torch.tensor([float(g.train.sum()) for g in parties])
+    n = torch.tensor([float(g.nodes) for g in parties])
+    assert len(set(s.tolist())) > 1
+    shares = {False: s * n / (s * n).sum(), True: (s / s.sum()) * (n / n.sum())}
+    for literal, share in shares.items():
+        options = {"weights": "labelled-and-size", "literal_weights": literal}
+        outcome = train(make("fed-sage-plus", **QUICK, **options), parties, rounds=1)
+        for name, theta in under(outcome.clients, "model").items():
+            expected = torch.tensordot(share.double(), theta, dims=1)
+            torch.testing.assert_close(under(outcome.server, "model")[name], expected, msg=name)
+
+
+def test_the_generators_optimizer_lives_through_all_exchanges():
+    """``keep_optimizer`` is about rounds; the generators are trained within one."""
+    method = make("fed-sage-plus", **QUICK, keep_optimizer=False)
+    outcome = train(method, community_parties(), rounds=2)
+    assert outcome.clients["generator_optimizer/steps"].tolist() == [3 + 2] * 6
+    assert outcome.clients["optimizer/steps"].tolist() == [1] * 6
 
 
 def test_any_model_can_be_trained_on_the_mended_graph():

@@ -1,3 +1,7 @@
+"""Pseudo-labels, and that everything else is the inner method's."""
+
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,14 +9,16 @@ from support import assert_same, assert_same_model, make, train
 
 from atoll.errors import AtollError
 from atoll.experiment.config import describe, resolve
+from atoll.experiment.runner import run_experiment
 from atoll.federation.host import PrivacyViolation
-from atoll.federation.protocol import Reply
+from atoll.federation.protocol import Reply, client_step
 from atoll.methods.base import methods
+from atoll.methods.fed_avg import FedAvg
 from atoll.methods.fed_pub import FedPub
 from atoll.methods.graphfl import GraphFL
 from atoll.methods.self_training import SelfTraining, most_confident
 from atoll.models.sgc import SGC
-from atoll.tree import under
+from atoll.tree import nested, under
 from small_federations import community_parties
 
 
@@ -56,7 +62,7 @@ def test_the_inner_method_trains_on_pseudo_labels_and_is_scored_on_true_ones():
         augmented.append(graph.relabelled(y=y, train=train_nodes, val=graph.val, name=graph.name))
     expected = train(make("fed-avg", model=SGC()), augmented)
     assert_same_model(outcome.server, expected.server)
-    nodes = outcome.replies.body["metric/nodes"]
+    nodes = outcome.replies["metric"]["nodes"]
     assert nodes[:, 0].tolist() == [float(g.train.sum()) for g in parties]
     wrong = [
         graph.y[n] != labels.numpy()
@@ -87,11 +93,11 @@ def test_precision_is_measured_where_the_data_knows():
     parties = community_parties()
     method = make("self-training", model=SGC(), epochs=30, pseudo=3)
     outcome = train(method, parties, rounds=1)
-    found = method.conclude(outcome.fed, outcome.server).body
+    found = method.conclude(outcome.fed, nested(outcome.server))["metric"]
     for k, (nodes, labels) in enumerate(pseudo(outcome)):
         right = (parties[k].y[nodes] == labels.numpy()).mean()
-        assert found["metric/pseudo_precision"][k].item() == pytest.approx(right)
-        assert found["metric/pseudo_nodes"][k].item() == len(nodes)
+        assert found["pseudo_precision"][k].item() == pytest.approx(right)
+        assert found["pseudo_nodes"][k].item() == len(nodes)
 
 
 def test_all_labels_may_teach_the_local_model():
@@ -117,10 +123,10 @@ def test_model_and_optimizer_are_those_of_the_experiment():
         "optimizer": {"name": "sgd", "lr": 0.7},
     }
     method = resolve(table).method
-    assert isinstance(method.inner, GraphFL)
-    assert method.inner.beta == 0.3
-    assert method.inner.model == SGC()
-    assert method.inner.optimizer.lr == 0.7
+    assert isinstance(method.wrapped, GraphFL)
+    assert method.wrapped.beta == 0.3
+    assert method.wrapped.model == SGC()
+    assert method.wrapped.optimizer.lr == 0.7
     assert describe(resolve(table))["method"]["inner"]["beta"] == 0.3
     assert resolve(describe(resolve(table))) == resolve(table)
 
@@ -135,6 +141,39 @@ def test_needs_are_the_inner_methods():
     inside = SelfTraining(inner=methods["centralized"]())
     assert inside.pooled
     assert not SelfTraining().pooled
+    assert SelfTraining(inner=methods["fed-gala"]()).needs_anchors
+    assert not SelfTraining().needs_anchors
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoRounds(FedAvg):
+    """FedAvg that ends by itself after its second round."""
+
+    def start(self, info, seed):
+        return super().start(info, seed) | {"rounds": {"done": torch.tensor(0)}}
+
+    def round(self, fed, server, r):
+        return super().round(fed, server, r) | {"rounds": {"done": server["rounds"]["done"] + 1}}
+
+    def finished(self, server):
+        return int(server["rounds"]["done"]) == 2
+
+
+def test_a_run_ends_when_the_inner_method_has_finished(tmp_path):
+    table = {
+        "data": {"name": "patients"},
+        "partition": {"name": "random", "clients": 3},
+        "model": {"name": "sgc"},
+        "run": {"rounds": 5},
+    }
+    method = SelfTraining(inner=TwoRounds(), model=SGC(), epochs=2)
+    result = run_experiment(replace(resolve(table), method=method), tmp_path / "run")
+    assert result.history["round"].unique().to_list() == [1, 2]
+
+
+def test_what_the_inner_method_refuses_is_refused_at_once():
+    with pytest.raises(AtollError, match=r"fed-mlp trains an MLP .*set model\.name=mlp"):
+        SelfTraining(inner=methods["fed-mlp"](), model=SGC())
 
 
 @pytest.mark.parametrize(
@@ -158,10 +197,10 @@ def test_a_negative_number_of_pseudo_labels():
 
 
 def test_pseudo_labels_can_not_be_sent(monkeypatch):
-    def leak(self, cohort, state, shared, each, rng):
-        return state, Reply({"pseudo/labels": torch.zeros(cohort.k)})
+    @client_step
+    def leak(self, client, model):
+        return Reply(pseudo={"labels": torch.zeros(client.k)})
 
-    leak.is_client_step = True
     monkeypatch.setattr(methods["fed-avg"], "train", leak)
     with pytest.raises(PrivacyViolation, match="pseudo/labels"):
         train(make("self-training", epochs=1), community_parties())

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from atoll.cohort import Cohort
+from atoll.leaves import Ragged
 from atoll.models.base import nll
 from atoll.models.gcn import GCN
 from atoll.ops.guests import WithGuests
 from atoll.ops.mending import mend
 from atoll.rng import CohortRng, stream
-from atoll.tree import Ragged, spread
+from atoll.tree import spread
 from small_federations import community_parties
 
 

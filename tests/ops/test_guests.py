@@ -4,6 +4,7 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.graph import node_mask
+from atoll.leaves import Ragged
 from atoll.models.appnp import APPNP
 from atoll.models.gat import GAT
 from atoll.models.gcn import GCN
@@ -14,7 +15,6 @@ from atoll.ops.guests import WithGuests, expanded, first_products, layout
 from atoll.ops.links import sample_negatives
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
-from atoll.tree import Ragged
 from small_federations import community_parties, path_graph
 
 

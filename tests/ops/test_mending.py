@@ -5,12 +5,13 @@ from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
+from atoll.leaves import Ragged
 from atoll.models.base import nll
 from atoll.models.gcn import GCN
 from atoll.models.mended import OnMended
 from atoll.ops.mending import hide, impair, mend, mended, nearest_node
 from atoll.rng import CohortRng
-from atoll.tree import Ragged, spread
+from atoll.tree import spread
 from small_federations import community_parties, path_graph
 
 

@@ -6,16 +6,17 @@ import torch
 from scipy import sparse
 
 from atoll.cohort import Cohort
+from atoll.federation.protocol import Call
 from atoll.graph import Graph, make_graph
-from atoll.methods.base import methods
+from atoll.methods.base import Info, methods
+from atoll.methods.graphfl.meta import meta_gradient, on_queries
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
-from atoll.ops.meta import meta_gradient, on_queries
 from atoll.ops.optimize import SGD, descend
 from atoll.ops.span import Blocks, Rows, Span, Walk, descend_in_span, span_of
 from atoll.ops.sparse import Sparse
 from atoll.rng import CohortRng
-from atoll.tree import spread
+from atoll.tree import flat, spread
 
 MODELS = [GCN(hidden=3, dropout=0.0, head="graph"), GCN(hidden=3, dropout=0.0), SGC(hops=2)]
 
@@ -121,14 +122,12 @@ def test_methods_give_the_same_one_by_one(name):
         replies = []
         for cohort in (one, together):
             rng = CohortRng(0, cohort.clients, 1, step)
-            state = method.join(cohort, CohortRng(0, cohort.clients, 0, "join"))
-            shared = method.start(_info(cohort), 0)
-            replies.append(getattr(method, step)(cohort, state, shared, {}, rng)[1].body)
+            state = method.first_state(cohort, CohortRng(0, cohort.clients, 0, "join"))
+            call = Call(step, 1, 0, flat(method.start(_info(cohort), 0)))
+            replies.append(method.perform(call, {}, cohort, state, rng)[1].body)
         for leaf, alone in replies[0].items():
             assert torch.allclose(alone[0], replies[1][leaf][position], atol=1e-12), leaf
 
 
 def _info(cohort):
-    from atoll.methods.base import Info
-
     return Info(cohort.k, cohort.features, cohort.classes, cohort.dtype)

@@ -21,7 +21,7 @@ def test_rows_for_the_parties_and_numbers_for_the_server():
     parties = [party(["d", "x", "a"]), party(["a", "b", "d"]), party(["y", "b"])]
     found, numbers = matched(parties)
     assert [g.anchors.tolist() for g in found] == [[0, 2], [0, 1, 2], [1]]
-    # d is seen first, then a, then b.
+    # d comes first, then a, then b.
     assert [n.tolist() for n in numbers] == [[0, 1], [1, 2, 0], [2]]
     assert Cohort(found).anchors.values.tolist() == [0, 2, 3, 4, 5, 7]
 

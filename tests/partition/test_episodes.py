@@ -62,8 +62,3 @@ def test_task_labels_are_positions_among_the_classes():
 def test_bad_requests(classes, each, new, message):
     with pytest.raises(AtollError, match=message):
         new_label_episodes(labelled_graph(classes, each), 2, new, stream(0, "episodes"))
-
-
-def test_at_least_two_labelled_nodes():
-    with pytest.raises(AtollError, match="at least 2 labelled nodes"):
-        new_label_episodes(labelled_graph(4, 40), 2, 2, stream(0, "episodes"), labelled=1)

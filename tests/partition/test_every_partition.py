@@ -13,6 +13,7 @@ from atoll.errors import AtollError
 from atoll.graph import Graph
 from atoll.partition import Partition, partitions
 from atoll.rng import stream
+from option_bounds import numbers_without_bounds, outside, refused_in_one_sentence
 
 OPTIONS = {
     "metis-overlap": {"clients": 4, "samples": 2},
@@ -102,7 +103,7 @@ def test_the_same_seed_gives_the_same_cut(name, graph, seed):
     assert fingerprint(cut(name, graph, seed)) == fingerprint(cut(name, graph, seed))
 
 
-# Nothing is drawn for a node a client.
+# Nothing is drawn where each node is a client.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "node-per-client"])
 def test_another_seed_usually_gives_another_cut(name):
     # METIS and Louvain find the cliques whatever the seed, so cut across them.
@@ -151,7 +152,14 @@ def test_more_clients_than_nodes_are_refused(name):
         partitions[name](clients=50).cut(cliques(2, 6), stream(0, "cut"))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_negative_number_of_clients_is_refused(name):
-    with pytest.raises(AtollError, match=r"partition\.clients is -1"):
-        partitions[name](clients=-1)
+@pytest.mark.parametrize(
+    ("name", "option", "value", "text"),
+    [(name, *beyond) for name in partitions for beyond in outside(partitions[name])],
+)
+def test_a_value_out_of_bounds_is_refused(name, option, value, text):
+    refused_in_one_sentence("partition", partitions[name], option, value, text)
+
+
+@pytest.mark.parametrize("name", list(partitions))
+def test_all_numbers_have_bounds(name):
+    assert numbers_without_bounds(partitions[name]) == set()

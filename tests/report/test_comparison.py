@@ -3,10 +3,10 @@
 import pytest
 
 from atoll.errors import AtollError
-from atoll.experiment import recipe as recipes
-from atoll.experiment.recipe import load_recipe
-from atoll.experiment.reproduce import Cell
 from atoll.report.comparison import standing
+from atoll.reproduction import recipe as recipes
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import load_recipe
 
 RECIPE = """
 title = "A made-up table"
@@ -35,20 +35,13 @@ def recipe(tmp_path, monkeypatch):
     return load_recipe("nobody/table")
 
 
-def cell(row, column, paper, *values):
+def cell(recipe, row, column, *values):
+    [target] = recipe.chosen([row], [column])
     return Cell(
-        row=row,
-        column=column,
-        paper=paper,
-        paper_std=0.0,
-        tolerance=2.0,
-        above="fine",
-        ours=sum(values) / len(values),
-        std=1.0,
+        target=target,
         values=values,
         best_rounds=(1,) * len(values),
         seconds=1.0,
-        command="",
         settings={},
         environment={},
     )
@@ -56,22 +49,22 @@ def cell(row, column, paper, *values):
 
 def test_rows_run_whole_have_a_first_and_all_cells_are_held_against_the_paper(recipe):
     cells = [
-        cell("a", "ours", 80.0, 81.0, 85.0),
-        cell("a", "local", 70.0, 70.0, 72.0),  # differences 11 and 13
-        cell("a", "fed-avg", 60.0, 57.0, 58.0),  # 2.5 below
-        cell("b", "ours", 80.0, 78.0, 79.0),  # 1.5 below, and 1 below fed-avg in each seed
-        cell("b", "local", 70.0, 68.0, 68.0),
-        cell("b", "fed-avg", 60.0, 79.0, 80.0),
-        cell("c", "ours", 80.0, 79.0, 79.0),  # run in part: 1 below, none to compare with
-        cell("c", "local", 70.0, 70.0, 70.0),
+        cell(recipe, "a", "ours", 81.0, 85.0),
+        cell(recipe, "a", "local", 70.0, 72.0),  # differences 11 and 13
+        cell(recipe, "a", "fed-avg", 57.0, 58.0),  # 2.5 below
+        cell(recipe, "b", "ours", 78.0, 79.0),  # 1.5 below, and 1 below fed-avg in each seed
+        cell(recipe, "b", "local", 68.0, 68.0),
+        cell(recipe, "b", "fed-avg", 79.0, 80.0),
+        cell(recipe, "c", "ours", 79.0, 79.0),  # run in part: 1 below, none to compare with
+        cell(recipe, "c", "local", 70.0, 70.0),
     ]
     text = "\n".join(standing(recipe, cells))
     assert "`ours` is first in 1 of the 2 rows that were run whole." in text
-    assert "- ours, at most 1.00 below: 2 of 3 cells; not b ours 78.50 ± 1.00 (80.00)." in text
-    others = "- the others, at most 2.00 below: 4 of 5 cells; not a fed-avg 57.50 ± 1.00 (60.00)."
+    assert "- ours, at most 1.00 below: 2 of 3 cells; not b ours 78.50 ± 0.707 (80.00)." in text
+    others = "- the others, at most 2.00 below: 4 of 5 cells; not a fed-avg 57.50 ± 0.707 (60.00)."
     assert others in text
-    assert "| a | 83.00 ± 1.00 | local 71.00 ± 1.00 | +12.00 ± 1.41 |" in text
-    assert "| b | 78.50 ± 1.00 | fed-avg 79.50 ± 1.00 | -1.00 ± 0.000 |" in text
+    assert "| a | 83.00 ± 2.83 | local 71.00 ± 1.41 | +12.00 ± 1.41 |" in text
+    assert "| b | 78.50 ± 0.707 | fed-avg 79.50 ± 0.707 | -1.00 ± 0.000 |" in text
     assert "| c |" not in text
 
 

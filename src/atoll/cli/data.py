@@ -9,30 +9,36 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from atoll.cli.options import DATA_OPTIONS, AsJson, experiment, with_options
 
+# Where each registry is, and the section of a config that its components' options are set in.
 _REGISTRIES = {
-    "methods": ("atoll.methods.base", "methods"),
-    "models": ("atoll.models.base", "models"),
-    "tasks": ("atoll.tasks.base", "tasks"),
-    "datasets": ("atoll.data.base", "datasets"),
-    "partitions": ("atoll.partition.base", "partitions"),
-    "optimizers": ("atoll.ops.optimize", "optimizers"),
+    "methods": ("atoll.methods.base", "method"),
+    "models": ("atoll.models.base", "model"),
+    "tasks": ("atoll.tasks.base", "task"),
+    "datasets": ("atoll.data.base", "data"),
+    "partitions": ("atoll.partition.base", "partition"),
+    "optimizers": ("atoll.ops.optimize", "optimizer"),
 }
 Kind = Enum("Kind", {name: name for name in _REGISTRIES})  # type: ignore[misc]
 Choices = dict[str, Any]
 
 
-def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
-    """What there is, with one line each."""
-    module, name = _REGISTRIES[kind.value]
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for entry, summary in getattr(import_module(module), name).summaries().items():
-        table.add_row(f"[bold]{entry}[/bold]", summary)
-    Console().print(table)
+def list_(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[
+        str | None, typer.Argument(help="One of them, e.g. fed-prox: shows its options.")
+    ] = None,
+) -> None:
+    """List what there is, one line per name; or show one of them with its options."""
+    from atoll.report.components import component, names_table
+    from atoll.report.tables import console
+
+    module, section = _REGISTRIES[kind.value]
+    registry = getattr(import_module(module), kind.value)
+    shown = names_table(registry) if name is None else component(registry[name], section)
+    console().print(shown)
 
 
 @with_options(DATA_OPTIONS)
@@ -45,47 +51,50 @@ def describe(
 ) -> None:
     """Show what a partition does to a graph: sizes, labels, shared nodes, missing edges."""
     from atoll.experiment.runner import load_whole, parties_of
-    from atoll.report.description import Description
-    from atoll.report.pictures import draw
-    from atoll.report.tables import console, describe_table
+    from atoll.partition.statistics import PartitionStatistics
+    from atoll.report.pictures import draw_partition
+    from atoll.report.tables import console, partition_table
 
     chosen = experiment(choices)
     whole = load_whole(chosen)
-    description = Description(whole, parties_of(chosen, whole))
+    cut = PartitionStatistics(whole, parties_of(chosen, whole))
     if as_json:
-        print(json.dumps(description.summary()))
+        print(json.dumps(cut.summary()))
     else:
-        console().print(describe_table(description))
+        console().print(partition_table(cut))
     if picture is not None:
         title = f"{chosen.data.registered_name}, {chosen.partition.registered_name}"
-        draw(description, picture, f"{title}, {len(description.parties)} clients")
+        draw_partition(cut, picture, f"{title}, {len(cut.parties)} clients")
 
 
 @with_options(DATA_OPTIONS)
 def split(
     choices: Choices,
-    out: Annotated[Path, typer.Option(help="A new folder; gets one folder a party.")] = Path(
+    out: Annotated[Path, typer.Option(help="A new folder; gets one folder per client.")] = Path(
         "sites"
     ),
 ) -> None:
-    """Write each party's graph into a folder of its own, the input of a real deployment."""
+    """Write each client's graph into a folder of its own, the input of a real deployment."""
     from atoll.data.parties import write_parties
     from atoll.experiment.runner import load_parties
 
     parties = load_parties(experiment(choices)).graphs
     write_parties(parties, out)
-    print(f"wrote {len(parties)} parties to {out}")
+    print(f"wrote the graphs of {len(parties)} clients to {out}")
 
 
 def fetch(
     name: Annotated[
-        str | None, typer.Argument(help="A dataset; without it, what is there and what is missing.")
+        str | None,
+        typer.Argument(
+            help="A dataset; without it, shows which are present and which are missing."
+        ),
     ] = None,
     source: Annotated[
         str, typer.Option(help="Where Cora comes from: auto, planetoid or pypi.")
     ] = "auto",
 ) -> None:
-    """Get a dataset ahead of time, so that later runs need no network."""
+    """Download a dataset ahead of time, so that later runs need no network."""
     from atoll.data.fetch import fetch as fetch_dataset
     from atoll.data.fetch import fetchable
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.experiments import _progress, _show
 from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, with_options
+from atoll.cli.screen import progress, show_results
 
 Choices = dict[str, Any]
 _RUN_OPTIONS = tuple(n for n in ALL_OPTIONS if n not in ("data", "partition", "owner", "clients"))
@@ -53,9 +53,9 @@ def up(
     values = {"deadline": deadline, "quorum": quorum, "patience": patience, "anchors": anchors}
     terms = build(Terms, "terms", values)
     chosen = experiment(choices | {"data": f"{sites}/"})
-    with _progress(chosen) as advance:
+    with progress(chosen) as advance:
         result = bring_up(str(sites), chosen, engine, terms, out, advance, network)
-    _show([result], as_json)
+    show_results([result], as_json)
 
 
 def keys(
@@ -137,9 +137,9 @@ def submit(
     if not wait:
         print(run_dir)
         return
-    with _progress(read_plan(run_dir).experiment) as advance:
+    with progress(read_plan(run_dir).experiment) as advance:
         result = follow(run_dir, advance)
-    _show([result], as_json)
+    show_results([result], as_json)
 
 
 def status(

@@ -22,38 +22,28 @@ _OPTIONS: dict[str, Any] = {
     "method": Annotated[str | None, typer.Option(help="See: atoll list methods.")],
     "data": Annotated[
         str | None,
-        typer.Option(help="See: atoll list datasets; or a folder with one folder a party."),
+        typer.Option(help="See: atoll list datasets; or a folder with one folder per client."),
     ],
     "partition": Annotated[
         str | None, typer.Option(help="How the graph is cut. See: atoll list partitions.")
     ],
     "owner": Annotated[
         str | None,
-        typer.Option(help="The column of your table that names each node's owner: a client each."),
+        typer.Option(
+            help="The column of your table that names each node's owner; each owner is a client."
+        ),
     ],
     "task": Annotated[str | None, typer.Option(help="nodes: classify them; links: predict them.")],
     "model": Annotated[str | None, typer.Option(help="See: atoll list models.")],
-    "clients": Annotated[int | None, typer.Option(help="Number of parties.")],
+    "optimizer": Annotated[str | None, typer.Option(help="See: atoll list optimizers.")],
+    "clients": Annotated[int | None, typer.Option(help="Number of clients.")],
     "rounds": Annotated[int | None, typer.Option(help="Number of rounds.")],
     "seed": Annotated[int | None, typer.Option(help="Seeds split, partition and training.")],
-    "chunk": Annotated[
-        int | None, typer.Option(help="Clients trained at once: 0 all, 1 one by one, m in chunks.")
-    ],
+    "chunk": Annotated[int | None, typer.Option(help="Clients trained at once: 0 means all.")],
     "set": Annotated[
         list[str] | None,
         typer.Option(metavar="SECTION.KEY=VALUE", help="Any field, e.g. optimizer.lr=0.005."),
     ],
-}
-# Where an option lands in a config: a section and a key.
-_FIELDS = {
-    "method": ("method", "name"),
-    "partition": ("partition", "name"),
-    "task": ("task", "name"),
-    "model": ("model", "name"),
-    "clients": ("partition", "clients"),
-    "rounds": ("run", "rounds"),
-    "seed": ("run", "seed"),
-    "chunk": ("run", "chunk"),
 }
 DATA_OPTIONS = ("recipe", "data", "partition", "owner", "clients", "seed", "set")
 ALL_OPTIONS = tuple(_OPTIONS)
@@ -86,19 +76,9 @@ def with_options(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Call
 
 
 def experiment(choices: dict[str, Any]) -> Experiment:
-    """The experiment that a recipe, flags and settings describe; the later of them win."""
-    from atoll.experiment.config import data_table, merged, read_table, resolve, setting
+    """The experiment that a command's options describe."""
+    from atoll.experiment.choices import choose
+    from atoll.experiment.config import setting
 
-    given: list[dict[str, dict[str, Any]]] = []
-    if choices.get("data") is not None:
-        given.append(data_table(choices["data"]))
-    owner = choices.get("owner")
-    if owner is not None:
-        given.append({"data": {"owner": owner}, "partition": {"name": "natural"}})
-    for option, (section, key) in _FIELDS.items():
-        if choices.get(option) is not None:
-            given.append({section: {key: choices[option]}})
-    for section, key, value in map(setting, choices.get("set") or []):
-        given.append({section: {key: value}})
-    recipe = choices.get("recipe")
-    return resolve(merged(read_table(recipe) if recipe else {}, *given))
+    named = {name: value for name, value in choices.items() if name != "set"}
+    return choose(**named, settings=[setting(text) for text in choices.get("set") or []])

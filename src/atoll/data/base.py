@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import check_options
 from atoll.registry import Registry
 
 datasets: Registry[Dataset] = Registry("dataset", "atoll.data")
@@ -20,6 +21,9 @@ class Dataset(ABC):
     """Loads one graph. Its fields are its options."""
 
     registered_name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_options("data", self)
 
     @abstractmethod
     def load(self) -> Graph:

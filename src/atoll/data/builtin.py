@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from atoll.data.base import Dataset, datasets
-from atoll.errors import AtollError
 from atoll.graph import Graph, make_graph
+from atoll.options import option
 
 
 @datasets.register("digits")
@@ -20,7 +20,7 @@ class Digits(Dataset):
     other's ``neighbours`` nearest by pixels.
     """
 
-    neighbours: int = 8
+    neighbours: int = option(8, at_least=1, below=1797)
 
     def load(self) -> Graph:
         from sklearn.datasets import load_digits
@@ -38,7 +38,7 @@ class Patients(Dataset):
     joins two patients if either is among the other's ``neighbours`` most similar.
     """
 
-    neighbours: int = 5
+    neighbours: int = option(5, at_least=1, below=569)
 
     def load(self) -> Graph:
         from sklearn.datasets import load_breast_cancer
@@ -52,7 +52,5 @@ def nearest_neighbour_graph(x: np.ndarray, y: np.ndarray, neighbours: int, name:
     """Each node joined to its nearest by Euclidean distance."""
     from sklearn.neighbors import kneighbors_graph
 
-    if not 1 <= neighbours < len(x):
-        raise AtollError(f"data.neighbours is {neighbours}; {name} allows 1 to {len(x) - 1}.")
     nearest = kneighbors_graph(x, neighbours).tocoo()
     return make_graph(x.astype(np.float32), np.stack([nearest.row, nearest.col]), y, name=name)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from atoll.data.reading import checked_csr
 from atoll.files import written_whole
-from atoll.graph import Graph, Holding
+from atoll.graph import SPLITS, Graph, Holding
 
 log = logging.getLogger("atoll")
 
@@ -27,6 +28,7 @@ log = logging.getLogger("atoll")
 FORMAT = 1
 
 Arrays = dict[str, np.ndarray]
+_CSR = ("data", "indices", "indptr")
 
 
 def cached(
@@ -110,11 +112,11 @@ def _arrays(graph: Graph) -> tuple[dict[str, Any], Arrays]:
         "links": [holding.links for holding in graph.holdings],
     }
     small = np.int32 if graph.nodes < 2**31 else np.int64
-    arrays = {name: getattr(graph, name) for name in ("y", "train", "val", "test", "ids")}
+    arrays = {name: getattr(graph, name) for name in ("y", *SPLITS, "ids")}
     arrays["edges"] = graph.edges.astype(small)
     if sparse.issparse(graph.x):
         header["shape"] = list(graph.x.shape)
-        arrays |= {f"x_{part}": getattr(graph.x, part) for part in ("data", "indices", "indptr")}
+        arrays |= {f"x_{part}": getattr(graph.x, part) for part in _CSR}
     else:
         arrays["x"] = graph.x
     if graph.holdings:
@@ -131,9 +133,7 @@ def _graph(header: Mapping[str, Any], arrays: Arrays) -> Graph:
         if list(arrays[name].shape) != shape:
             raise ValueError(f"'{name}' has the shape {arrays[name].shape} instead of {shape}")
     if "shape" in header:
-        parts = tuple(arrays[f"x_{part}"] for part in ("data", "indices", "indptr"))
-        x = sparse.csr_array(parts, shape=tuple(header["shape"]))
-        x.check_format(full_check=True)
+        x = checked_csr([arrays[f"x_{part}"] for part in _CSR], header["shape"])
     else:
         x = arrays["x"]
     return Graph(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_npz
 from atoll.data.prepare import one_per_word, prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_npz
 from atoll.graph import Graph
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from atoll.data.base import Dataset, datasets
 from atoll.errors import AtollError
 from atoll.graph import Graph, Holding, make_graph
+from atoll.options import option
 from atoll.rng import stream
 
 
@@ -28,31 +29,26 @@ class Communities(Dataset):
     some ten seconds.
     """
 
-    nodes: int = 169_343
-    degree: float = 13.7
-    communities: int = 100
-    features: int = 128
-    classes: int = 40
-    inside: float = 0.8
-    signal: float = 0.5
+    nodes: int = option(169_343, at_least=1)
+    degree: float = option(13.7, above=0)
+    communities: int = option(100, at_least=1)
+    features: int = option(128, at_least=1)
+    classes: int = option(40, at_least=1)
+    inside: float = option(0.8, at_least=0, at_most=1)
+    signal: float = option(0.5, at_least=0)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "communities", "features", "classes"):
-            if getattr(self, name) < 1:
-                raise AtollError(f"data.{name} is {getattr(self, name)}; it must be at least 1.")
+        super().__post_init__()
         if not self.classes <= self.communities <= self.nodes:
             raise AtollError(
                 f"data.communities is {self.communities}; it must be from {self.classes} (one for "
                 f"each of data.classes) to {self.nodes} (data.nodes)."
             )
-        if not 0 < self.degree < self.nodes:
+        if self.degree >= self.nodes:
             raise AtollError(
-                f"data.degree is {self.degree:g}; it must be above 0 and below data.nodes "
-                f"({self.nodes})."
+                f"data.degree is {self.degree:g}; it must be below data.nodes ({self.nodes})."
             )
-        if not 0 <= self.inside <= 1:
-            raise AtollError(f"data.inside is {self.inside}; a probability is from 0 to 1.")
 
     def load(self) -> Graph:
         rng = stream(self.seed, self.registered_name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 
 import numpy as np
 
 from atoll.data.base import Dataset, datasets
 from atoll.errors import AtollError
 from atoll.graph import Graph, Holding, make_graph
+from atoll.options import option
 from atoll.rng import stream
 
 
@@ -16,10 +17,11 @@ from atoll.rng import stream
 class CommunityGraphs(Dataset):
     """Communities that consist of subgraphs, each of them one client.
 
-    ``subgraphs`` tells how many a community has, ``size`` how many nodes a subgraph has. Two nodes
-    of one community are linked with probability ``inside``, in one subgraph or not; two nodes of
-    different communities with ``between`` (Baek et al., 2023, Appendix B.3). Subgraphs are natural
-    holdings: the ``natural`` partition makes each a client, with the edges inside it.
+    ``subgraphs`` is the number of subgraphs of each community, ``size`` the number of nodes of each
+    subgraph. Two nodes of one community are linked with probability ``inside``, in one subgraph or
+    not; two nodes of different communities with ``between`` (Baek et al., 2023, Appendix B.3).
+    Subgraphs are natural holdings: the ``natural`` partition makes each a client, with the edges
+    inside it.
 
     The paper's communities have "different label distributions (e.g., nodes in the first community
     have label 0, whereas nodes in the last community have label 2)": the nodes of community c have
@@ -29,40 +31,31 @@ class CommunityGraphs(Dataset):
     label's centre, itself drawn with standard deviation ``signal``; 0 leaves noise alone.
     """
 
-    subgraphs: tuple[int, ...]
-    inside: float
-    between: float
-    size: int = 30
-    features: int = 32
-    signal: float = 1.0
-    purity: float = 1.0
+    subgraphs: tuple[int, ...] = option(MISSING, at_least=1)
+    inside: float = option(MISSING, at_least=0, at_most=1)
+    between: float = option(MISSING, at_least=0, at_most=1)
+    size: int = option(30, at_least=1)
+    features: int = option(32, at_least=1)
+    signal: float = option(1.0, at_least=0)
+    purity: float = option(1.0, at_least=0, at_most=1)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.subgraphs or min(self.subgraphs) < 1:
+        super().__post_init__()
+        if not self.subgraphs:
             raise AtollError(
-                f"data.subgraphs is {list(self.subgraphs)}; give at least 1 for each community."
+                "data.subgraphs is empty; give the number of subgraphs for each community."
             )
-        for name in ("inside", "between", "purity"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise AtollError(
-                    f"data.{name} is {getattr(self, name)}; a probability is from 0 to 1."
-                )
-        for name in ("size", "features"):
-            if getattr(self, name) < 1:
-                raise AtollError(f"data.{name} is {getattr(self, name)}; it must be at least 1.")
-        if self.signal < 0:
-            raise AtollError(f"data.signal is {self.signal}; it can't be negative.")
 
     def load(self) -> Graph:
         rng = stream(self.seed, self.registered_name)
         community = np.repeat(np.arange(len(self.subgraphs)), np.array(self.subgraphs) * self.size)
         first, second = np.triu_indices(len(community), k=1)
-        like = community[first] == community[second]
-        linked = rng.random(len(first)) < np.where(like, self.inside, self.between)
-        astray = rng.random(len(community)) >= self.purity
-        anything = rng.integers(len(self.subgraphs), size=len(community))
-        label = np.where(astray, anything, community)
+        same = community[first] == community[second]
+        linked = rng.random(len(first)) < np.where(same, self.inside, self.between)
+        is_random = rng.random(len(community)) >= self.purity
+        any_label = rng.integers(len(self.subgraphs), size=len(community))
+        label = np.where(is_random, any_label, community)
         centre = self.signal * rng.normal(size=(len(self.subgraphs), self.features))
         x = centre[label] + rng.normal(size=(len(community), self.features))
         graph = make_graph(
@@ -89,9 +82,9 @@ class CommunityGraphs(Dataset):
 class Figure1(CommunityGraphs):
     """FED-PUB's Figure 1: 3 communities of 5, 5 and 40 subgraphs of 30 nodes; 50 clients."""
 
-    subgraphs: tuple[int, ...] = (5, 5, 40)
-    inside: float = 0.5
-    between: float = 0.1
+    subgraphs: tuple[int, ...] = option((5, 5, 40), at_least=1)
+    inside: float = option(0.5, at_least=0, at_most=1)
+    between: float = option(0.1, at_least=0, at_most=1)
 
 
 @datasets.register("fed-pub-figure-3")
@@ -99,6 +92,6 @@ class Figure1(CommunityGraphs):
 class Figure3(CommunityGraphs):
     """FED-PUB's Figure 3: 2 communities of 5 and 15 subgraphs of 30 nodes; 20 clients."""
 
-    subgraphs: tuple[int, ...] = (5, 15)
-    inside: float = 0.7
-    between: float = 0.01
+    subgraphs: tuple[int, ...] = option((5, 15), at_least=1)
+    inside: float = option(0.7, at_least=0, at_most=1)
+    between: float = option(0.01, at_least=0, at_most=1)

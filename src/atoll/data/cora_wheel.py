@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from atoll.data.prepare import mask, with_split
+from atoll.data.download import unpack
+from atoll.data.prepare import with_split
 from atoll.data.reading import checked_edges, compact, readable
 from atoll.errors import AtollError
-from atoll.files import written_whole
-from atoll.graph import Graph, make_graph
+from atoll.graph import Graph, make_graph, node_mask
 
 log = logging.getLogger("atoll")
 
@@ -55,8 +55,7 @@ def fetch_cora(folder: Path) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             for file in FILES:
-                with written_whole(folder / file) as part:
-                    part.write_bytes(packed.read(f"{_INSIDE}/{file}.gzip"))
+                unpack(packed, f"{_INSIDE}/{file}.gzip", folder / file)
     except OSError as problem:
         raise AtollError(
             f"cora can't be put into '{folder}' ({problem}); make the folder writable."
@@ -102,7 +101,8 @@ def read_cora(files: Sequence[Path], name: str) -> Graph:
         graph = make_graph(x, edges, labels, classes=len(_TOPIC), name=name)
     nodes = np.arange(graph.nodes)
     return with_split(
-        graph, *(mask(part, graph.nodes) for part in (nodes[:140], nodes[140:640], nodes[-1000:]))
+        graph,
+        *(node_mask(part, graph.nodes) for part in (nodes[:140], nodes[140:640], nodes[-1000:])),
     )
 
 

@@ -1,4 +1,4 @@
-"""Contextual stochastic block models: GFL's graphs of one data point a node."""
+"""Contextual stochastic block models: GFL's graphs with one data point per node."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from atoll.data.base import Dataset, datasets
 from atoll.data.connectivity import connectivity
 from atoll.errors import AtollError
 from atoll.graph import Graph, make_graph, node_mask, undirected_edges
+from atoll.options import option
 from atoll.rng import stream
 
-_MOST_NODES = 10_000
+MOST_NODES = 10_000
+LARGER = "for larger graphs there is 'communities'"
 _MOST_TRIES = 1_000
 
 
@@ -50,25 +52,17 @@ class ContextualSBM(Dataset):
     (see :meth:`connectivity`).
     """
 
-    nodes: int = 200
-    degree: float = 8.0
+    nodes: int = option(200, at_least=2, at_most=MOST_NODES, why=LARGER)
+    degree: float = option(8.0, at_least=0)
     community_signal: float = 2.0
-    feature_signal: float = 1.0
-    features: int = 100
+    feature_signal: float = option(1.0, at_least=0)
+    features: int = option(100, at_least=1)
     connected: bool = False
     seed: int = 0
     graph_seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.nodes <= _MOST_NODES:
-            raise AtollError(
-                f"data.nodes is {self.nodes}; it must be from 2 to {_MOST_NODES} (for larger "
-                f"graphs there is 'communities')."
-            )
-        if self.features < 1:
-            raise AtollError(f"data.features is {self.features}; there must be at least 1.")
-        if self.feature_signal < 0:
-            raise AtollError(f"data.feature_signal is {self.feature_signal}; it can't be negative.")
+        super().__post_init__()
         for link in self._link_probabilities():
             if not 0 <= link <= 1:
                 raise AtollError(
@@ -79,13 +73,13 @@ class ContextualSBM(Dataset):
                 )
 
     def _link_probabilities(self) -> tuple[float, float]:
-        """Between nodes of unlike and of like sign."""
-        shift = self.community_signal * max(self.degree, 0.0) ** 0.5
+        """Between nodes of different sign, and of the same sign."""
+        shift = self.community_signal * self.degree**0.5
         return (self.degree - shift) / self.nodes, (self.degree + shift) / self.nodes
 
     @property
     def phi(self) -> float:
-        """How much the links tell against the features, from 0 to 1 (Chien et al., 2021).
+        """How much the links say compared with the features, from 0 to 1 (Chien et al., 2021).
 
         ``2/pi arctan(lambda sqrt(N/p) / mu)``
         """
@@ -123,7 +117,7 @@ class ContextualSBM(Dataset):
 @datasets.register("csbm-dnc")
 @dataclass(frozen=True, kw_only=True)
 class DeterministicNodes(ContextualSBM):
-    """GFL's synthetic graph: 200 nodes, 100 features, 2 classes, a data point a node (cSBM).
+    """GFL's synthetic graph: 200 nodes, 100 features, 2 classes, one data point per node (cSBM).
 
     Deterministic node classification, Wu et al., 2022, Appendix A.2.1: d = 8, lambda = 2, mu = 1,
     N = 200, p = 100; 10 % of the nodes train, 10 % validate, 80 % test; the training nodes are
@@ -170,7 +164,7 @@ def grown_set(blocks: Blocks, each: int, rng: np.random.Generator) -> np.ndarray
     """Connected nodes, ``each`` of either class.
 
     The paper selects "nodes randomly until the subgraph induced by these nodes is connected and it
-    has class balance". Twenty nodes drawn blindly out of 200 are practically never connected, so
+    has class balance". Twenty nodes drawn at random out of 200 are practically never connected, so
     the set grows: from a random node on, a random neighbour of the set whose class still lacks
     nodes is added, and a set that can't grow is dropped for another.
     """

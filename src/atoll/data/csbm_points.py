@@ -1,4 +1,4 @@
-"""Contextual stochastic block models where a node of the network holds many data points."""
+"""Contextual stochastic block models where each node of the network holds many data points."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.csbm import Blocks, ContextualSBM, label_of, node_split
-from atoll.errors import AtollError
+from atoll.data.csbm import LARGER, MOST_NODES, Blocks, ContextualSBM, label_of, node_split
 from atoll.graph import Graph, Holding, make_graph
+from atoll.options import option
 from atoll.rng import stream
 
 
@@ -28,16 +28,11 @@ class ContextualPoints(ContextualSBM):
     ``x_ij = sqrt(mu/N) y_ij u + Z_ij / sqrt(p)`` for a point of label y_ij. GFL's appendix writes
     ``Z_ij / p``, but then any classifier is right on every point, where the paper reports 61 % for
     its FedMLP on ``csbm-sc``; an MLP trained like it reaches 61 % with the ``sqrt(p)`` of
-    Deshpande et al. ``noise = "p"`` follows the letter.
+    Deshpande et al. ``noise = "p"`` follows the appendix to the letter.
     """
 
-    points: int = 40
+    points: int = option(40, at_least=1)
     noise: Literal["sqrt-p", "p"] = "sqrt-p"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.points < 1:
-            raise AtollError(f"data.points is {self.points}; a client has at least 1.")
 
     def load(self) -> Graph:
         blocks = self.blocks()
@@ -84,7 +79,7 @@ class StochasticNodes(ContextualPoints):
     with all their points; the training clients are balanced and connected among themselves.
     """
 
-    degree: float = 10.0
+    degree: float = option(10.0, at_least=0)
 
     def _signs(self, blocks: Blocks, rng: np.random.Generator) -> np.ndarray:
         return np.repeat(blocks.sign[:, None], self.points, axis=1)
@@ -109,20 +104,12 @@ class SupervisedClients(ContextualPoints):
     ``community_signal = 2`` and ``degree`` 25, 15, 10 and 5.
     """
 
-    nodes: int = 50
-    degree: float = 5.0
+    nodes: int = option(50, at_least=2, at_most=MOST_NODES, why=LARGER)
+    degree: float = option(5.0, at_least=0)
     community_signal: float = 2.2
-    feature_signal: float = 0.1
+    feature_signal: float = option(0.1, at_least=0)
     connected: bool = True
-    points: int = 120
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.points < 3:
-            raise AtollError(
-                f"data.points is {self.points}; a client needs at least 3, to train, validate and "
-                f"test."
-            )
+    points: int = option(120, at_least=3, why="a client trains, validates and tests")
 
     def _signs(self, blocks: Blocks, rng: np.random.Generator) -> np.ndarray:
         chance = np.where(blocks.sign > 0, 0.7, 0.3)[:, None]

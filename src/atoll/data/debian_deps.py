@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_arrays, read_npz
 from atoll.data.prepare import prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_arrays, read_npz
 from atoll.data.reading import checked_labels, readable
-from atoll.graph import Graph, Holding
+from atoll.graph import Graph, Holding, nodes_of
 
 
 @datasets.register("debian-deps")
@@ -48,9 +48,8 @@ class DebianDeps(PublishedDataset):
 
 def by_maintainer(owner: np.ndarray, names: Sequence[str]) -> tuple[Holding, ...]:
     """A holding for each owner number ``[n]``; the file names only the largest owners."""
-    order = np.argsort(owner, kind="stable")
-    numbers, starts = np.unique(owner[order], return_index=True)
+    numbers, place = np.unique(owner, return_inverse=True)
     return tuple(
         Holding(names[number] if number < len(names) else f"maintainer {number}", nodes)
-        for number, nodes in zip(numbers, np.split(order, starts[1:]), strict=True)
+        for number, nodes in zip(numbers, nodes_of(place, len(numbers)), strict=True)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import zipfile
 from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -35,3 +36,13 @@ def download(address: str, target: Path, dataset: str) -> None:
             f"{dataset} can't be downloaded: {address} failed ({problem}); check the connection, "
             f"or put the files into a folder and name it in ATOLL_DATA."
         ) from problem
+
+
+def unpack(archive: zipfile.ZipFile, member: str, target: Path) -> None:
+    """Put one member of an archive in its place."""
+    with (
+        archive.open(member) as content,
+        written_whole(target) as part,
+        part.open("xb") as file,
+    ):
+        shutil.copyfileobj(content, file, 1 << 20)

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_arrays
-from atoll.data.prepare import checked_choice, prepared, with_split
+from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_arrays
 from atoll.data.reading import checked_edges, checked_labels, compact, readable
 from atoll.graph import Graph, make_graph
-
-_SPLITS = 10
+from atoll.options import option
 
 
 @datasets.register("tolokers")
@@ -28,11 +27,8 @@ class Tolokers(PublishedDataset):
     """
 
     folder: ClassVar[str] = "tolokers"
-    split: int = 0
+    split: int = option(0, at_least=0, at_most=9, why="10 splits were published")
     largest_component: bool = False
-
-    def __post_init__(self) -> None:
-        checked_choice(self.split, _SPLITS)
 
     def files(self) -> tuple[str, ...]:
         return ("raw/tolokers.npz",)

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from scipy import sparse
 
 from atoll.data.base import datasets
-from atoll.data.npz import read_edge_list_npz
 from atoll.data.prepare import prepared
 from atoll.data.published import PublishedDataset
+from atoll.data.published_npz import read_edge_list_npz
 from atoll.errors import AtollError, unknown
-from atoll.graph import Features, Graph, Holding, dense
+from atoll.graph import SPLITS, Graph, Holding, stacked
 
 Country = Literal["all", "DE", "EN", "ES", "FR", "PT", "RU"]
 COUNTRIES = tuple(country for country in get_args(Country) if country != "all")
@@ -53,7 +52,7 @@ class Facebook(PublishedDataset):
 @datasets.register("twitch")
 @dataclass(frozen=True, kw_only=True)
 class Twitch(PublishedDataset):
-    """34,118 Twitch streamers in six countries, a natural client each; mature content or not.
+    """34,118 Twitch streamers in six countries, each a natural client; mature content or not.
 
     Friendships, and 3,170 binary features of games, places and habits, one feature space for all
     (Rozemberczki et al., 2021); the copy that torch_geometric downloads has 128 embedded features.
@@ -68,6 +67,7 @@ class Twitch(PublishedDataset):
     normalise: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.country not in get_args(Country):
             raise unknown("value of data.country:", self.country, get_args(Country))
 
@@ -105,10 +105,10 @@ def union(graphs: Sequence[Graph], name: str) -> Graph:
     starts = np.cumsum([0, *(graph.nodes for graph in graphs)])
     joined: dict[str, Any] = {
         part: np.concatenate([getattr(graph, part) for graph in graphs])
-        for part in ("y", "train", "val", "test", "ids")
+        for part in ("y", *SPLITS, "ids")
     }
     return Graph(
-        x=_stacked([graph.x for graph in graphs]),
+        x=stacked([graph.x for graph in graphs]),
         edges=np.concatenate(
             [graph.edges + start for graph, start in zip(graphs, starts, strict=False)], axis=1
         ),
@@ -120,9 +120,3 @@ def union(graphs: Sequence[Graph], name: str) -> Graph:
         ),
         **joined,
     )
-
-
-def _stacked(blocks: Sequence[Features]) -> Features:
-    if all(sparse.issparse(block) for block in blocks):
-        return sparse.csr_array(sparse.vstack(blocks))
-    return np.concatenate([dense(block) for block in blocks])

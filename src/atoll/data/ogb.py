@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ import numpy as np
 import polars
 
 from atoll.data.base import datasets
-from atoll.data.download import download
-from atoll.data.prepare import mask, prepared, with_split
+from atoll.data.download import download, unpack
+from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
 from atoll.data.reading import checked_edges, checked_labels, readable
-from atoll.files import written_whole
-from atoll.graph import Graph, make_graph
+from atoll.graph import Graph, make_graph, node_mask
 
 _ARCHIVES = "https://snap.stanford.edu/ogb/data/nodeproppred"
 _RAW = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz")
@@ -50,17 +48,12 @@ class OgbNodes(PublishedDataset):
             download(f"{_ARCHIVES}/{archive.name}", archive, self.registered_name)
         with readable(archive, "an OGB archive"), zipfile.ZipFile(archive) as packed:
             for file in missing:
-                with (
-                    packed.open(f"{self.archive}/{file}") as member,
-                    written_whole(self.home() / file) as part,
-                    part.open("xb") as unpacked,
-                ):
-                    shutil.copyfileobj(member, unpacked, 1 << 20)
+                unpack(packed, f"{self.archive}/{file}", self.home() / file)
         archive.unlink()
 
     def read(self, files: Sequence[Path]) -> Graph:
         graph = _read_graph(files, self.classes, self.registered_name)
-        masks = [mask(_node_numbers(path, graph.nodes), graph.nodes) for path in files[3:]]
+        masks = [node_mask(_node_numbers(path, graph.nodes), graph.nodes) for path in files[3:]]
         graph = with_split(graph, *masks)
         return prepared(graph, component=self.largest_component, normalise=self.normalise)
 

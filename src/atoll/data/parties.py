@@ -1,4 +1,4 @@
-"""A federation whose parties' graphs lie in folders, one a party."""
+"""A federation whose parties' graphs lie in folders, one per party."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from atoll.data.arrays import distinct
 from atoll.data.base import Dataset, datasets
 from atoll.data.party_read import load_graphs, load_party
-from atoll.data.party_write import write_parties
+from atoll.data.party_write import refuse_unlike, write_parties
 from atoll.data.table_columns import Columns
 from atoll.errors import AtollError
-from atoll.graph import Features, Graph, Holding, View, dense
+from atoll.graph import (
+    SPLITS,
+    Features,
+    Graph,
+    Holding,
+    View,
+    dense,
+    sorted_distinct,
+    stacked,
+)
 
 __all__ = ["Parties", "load_party", "merge", "write_parties"]
-_SPLITS = ("train", "val", "test")
 
 
 @datasets.register("parties")
 @dataclass(frozen=True, kw_only=True)
 class Parties(Columns, Dataset):
-    """Your own parties: a folder with one folder a party, from atoll split or made by hand.
+    """Your own parties: a folder with one folder per party, from atoll split or made by hand.
 
     Use it with the partition ``natural``, which gives back each party's own graph. A folder made
     by hand holds ``nodes.csv`` or ``nodes.parquet`` and ``edges.csv`` or ``edges.parquet``; ids
@@ -78,7 +85,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
     Nodes with the same id are one node. ``merged.held(holding)`` is that party's graph again:
     nodes and edges in the same order, with its own features, labels and masks.
     """
-    _refuse_unlike(parties)
+    refuse_unlike(parties)
     ids = _common_ids(parties)
     unique, first, place = np.unique(ids, return_index=True, return_inverse=True)
     # Nodes in order of first appearance, so that the first party's come first and in its order.
@@ -91,8 +98,8 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         at[party.edges[0]] * len(unique) + at[party.edges[1]]
         for at, party in zip(nodes, parties, strict=True)
     ]
-    every_key = distinct(np.concatenate(keys))
-    x = _stacked([party.x for party in parties])[first[order]]
+    every_key = sorted_distinct(np.concatenate(keys))
+    x = stacked([party.x for party in parties])[first[order]]
     y = _merged_labels(parties, nodes, unique[order])
     masks = _merged_masks(parties, nodes, unique[order])
     used = masks["train"] | masks["val"] | masks["test"]
@@ -125,34 +132,10 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
     )
 
 
-def _refuse_unlike(parties: Sequence[Graph]) -> None:
-    first = parties[0]
-    for party in parties[1:]:
-        if party.features != first.features or party.feature_names != first.feature_names:
-            ours, theirs = set(first.feature_names), set(party.feature_names)
-            odd = sorted(ours ^ theirs)
-            what = f"'{odd[0]}' is only in one of them" if odd else "their order or number differs"
-            raise AtollError(
-                f"the parties '{first.name}' and '{party.name}' have different feature columns "
-                f"({what}); give all parties the same."
-            )
-        if (party.classes, party.class_names) != (first.classes, first.class_names):
-            raise AtollError(
-                f"the parties '{first.name}' and '{party.name}' have different classes; give all "
-                f"parties the same class_names."
-            )
-
-
 def _common_ids(parties: Sequence[Graph]) -> np.ndarray:
     """All ids, one party after the other; as text where any is."""
     text = any(party.ids.dtype.kind == "U" for party in parties)
     return np.concatenate([party.ids.astype(str) if text else party.ids for party in parties])
-
-
-def _stacked(blocks: Sequence[Features]) -> Features:
-    if any(sparse.issparse(block) for block in blocks):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(block) for block in blocks]))
-    return np.concatenate([np.asarray(block) for block in blocks])
 
 
 def _merged_labels(
@@ -160,7 +143,7 @@ def _merged_labels(
 ) -> np.ndarray:
     """Every label that any party knows."""
     y = np.full(len(ids), -1, dtype=np.int64)
-    teller = np.full(len(ids), -1)
+    known_from = np.full(len(ids), -1)
     for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
         before, known = y[at], party.y >= 0
         clash = np.flatnonzero(known & (before >= 0) & (before != party.y))
@@ -168,12 +151,12 @@ def _merged_labels(
             row = clash[0]
             name = party.class_names or [str(c) for c in range(party.classes)]
             raise AtollError(
-                f"the party '{parties[teller[at[row]]].name}' labels the node '{ids[at[row]]}' "
+                f"the party '{parties[known_from[at[row]]].name}' labels the node '{ids[at[row]]}' "
                 f"{name[before[row]]}, the party '{party.name}' {name[party.y[row]]}; correct one "
                 f"of them or leave one empty."
             )
         new = at[known & (before < 0)]
-        teller[new] = k
+        known_from[new] = k
         y[at[known]] = party.y[known]
     return y
 
@@ -183,20 +166,20 @@ def _merged_masks(
 ) -> dict[str, np.ndarray]:
     """The union of the parties' splits; nobody may test on what another trains on."""
     split = np.full(len(ids), -1)
-    teller = np.full(len(ids), -1)
+    known_from = np.full(len(ids), -1)
     for k, (party, at) in enumerate(zip(parties, nodes, strict=True)):
-        for number, name in enumerate(_SPLITS):
+        for number, name in enumerate(SPLITS):
             mine = at[getattr(party, name)]
             clash = mine[(split[mine] >= 0) & (split[mine] != number)]
             if len(clash):
                 raise AtollError(
-                    f"the party '{parties[teller[clash[0]]].name}' has the node "
-                    f"'{ids[clash[0]]}' in {_SPLITS[split[clash[0]]]}, the party '{party.name}' in "
+                    f"the party '{parties[known_from[clash[0]]].name}' has the node "
+                    f"'{ids[clash[0]]}' in {SPLITS[split[clash[0]]]}, the party '{party.name}' in "
                     f"{name}; put it into the same split in both."
                 )
-            teller[mine[split[mine] < 0]] = k
+            known_from[mine[split[mine] < 0]] = k
             split[mine] = number
-    return {name: split == number for number, name in enumerate(_SPLITS)}
+    return {name: split == number for number, name in enumerate(SPLITS)}
 
 
 def _same(a: Features, b: Features) -> bool:

@@ -1,4 +1,4 @@
-"""What a party's ``party.toml`` says."""
+"""A party's ``party.toml``: names, classes, categories and columns."""
 
 from __future__ import annotations
 
@@ -64,45 +64,45 @@ def read_manifest(folder: Path) -> Manifest:
     if not file.is_file():
         return Manifest(name=folder.name)
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
+        entries = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise AtollError(f"'{file}' can't be read as TOML ({problem}); write it anew.") from problem
-    for key, value in said.items():
+    for key, value in entries.items():
         if key not in _KINDS:
             raise unknown(f"key of '{file}'", key, _KINDS)
         if not isinstance(value, _KINDS[key]) or isinstance(value, bool):
             raise AtollError(f"'{file}': {key} must be a {_KINDS[key].__name__}; correct it.")
-    if said.get("version", FORMAT) != FORMAT:
+    if entries.get("version", FORMAT) != FORMAT:
         raise AtollError(
-            f"'{file}' has the version {said['version']}, this Atoll reads {FORMAT}; use the "
+            f"'{file}' has the version {entries['version']}, this Atoll reads {FORMAT}; use the "
             f"Atoll that wrote it."
         )
     try:
-        return _manifest(folder, said)
+        return _manifest(folder, entries)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise AtollError(
             f"'{file}' is damaged ({type(problem).__name__}: {problem}); fetch it anew."
         ) from problem
 
 
-def _manifest(folder: Path, said: dict[str, Any]) -> Manifest:
+def _manifest(folder: Path, entries: dict[str, Any]) -> Manifest:
     return Manifest(
-        name=said.get("name", folder.name),
-        classes=said.get("classes", 0),
-        class_names=tuple(str(name) for name in said.get("class_names", ())),
+        name=entries.get("name", folder.name),
+        classes=entries.get("classes", 0),
+        class_names=tuple(str(name) for name in entries.get("class_names", ())),
         categories={
             column: tuple(str(category) for category in listed)
-            for column, listed in said.get("categories", {}).items()
+            for column, listed in entries.get("categories", {}).items()
         },
-        written=_written(said) if "features" in said else None,
+        written=_written(entries) if "features" in entries else None,
     )
 
 
-def _written(said: dict[str, Any]) -> Written:
-    features, columns = said["features"], said["columns"]
+def _written(entries: dict[str, Any]) -> Written:
+    features, columns = entries["features"], entries["columns"]
     names = tuple(str(name) for name in features["names"])
     return Written(
-        nodes=int(said["counts"]["nodes"]),
+        nodes=int(entries["counts"]["nodes"]),
         id=str(columns["id"]),
         label=str(columns["label"]),
         split=str(columns["split"]),
@@ -114,12 +114,12 @@ def _written(said: dict[str, Any]) -> Written:
 
 
 def refuse_other_classes(manifests: Sequence[Manifest]) -> None:
-    told = [manifest for manifest in manifests if manifest.listed_classes]
-    for manifest in told:
-        ours, theirs = told[0].listed_classes, manifest.listed_classes
+    listing = [manifest for manifest in manifests if manifest.listed_classes]
+    for manifest in listing:
+        ours, theirs = listing[0].listed_classes, manifest.listed_classes
         if ours != theirs:
             raise AtollError(
-                f"the parties '{told[0].name}' and '{manifest.name}' disagree on the classes in "
+                f"the parties '{listing[0].name}' and '{manifest.name}' disagree on the classes in "
                 f"their party.toml ({', '.join(ours)}; {', '.join(theirs)}); agree on one list."
             )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import polars
-from scipy import sparse
 
 from atoll.data.party_manifest import (
     Manifest,
@@ -18,6 +17,7 @@ from atoll.data.party_manifest import (
     refuse_other_classes,
 )
 from atoll.data.party_write import INDICES, VALUES
+from atoll.data.reading import checked_csr, first_line
 from atoll.data.table_columns import (
     Columns,
     id_array,
@@ -37,7 +37,7 @@ from atoll.graph import Features, Graph
 
 @dataclass(frozen=True, eq=False)
 class PartyFiles:
-    """A party's tables and what is said about them."""
+    """A party's tables and its manifest."""
 
     nodes: Table
     edges: Table
@@ -48,7 +48,7 @@ def load_party(folder: str | Path, columns: Columns | None = None) -> Graph:
     """One party's graph from its own folder alone, as the party itself would load it.
 
     Classes are numbered as ``party.toml`` says. In a folder made by hand without one, they are the
-    labels found there, which agrees with the other parties only if every party sees every class:
+    labels found there, which agrees with the other parties only if every party has every class:
     set ``class_names``. ``columns`` says what the columns of such a folder are.
     """
     return load_graphs([Path(folder)], columns or Columns())[0]
@@ -148,15 +148,17 @@ def _written_graph(party: PartyFiles, written: Written) -> Graph:
 
 def _written_labels(party: PartyFiles, column: str) -> np.ndarray:
     """Class numbers, from names where the classes have them."""
-    said, names = party.nodes.column(column, "label"), party.manifest.class_names
-    if said.dtype != (polars.String if names else polars.Int64):
-        raise party.nodes.unfit(column, f"it holds {said.dtype}; the file is damaged.")
-    y = numbered(said, names) if names else said
-    wrong = said.is_not_null() & (y.is_null() | (y >= len(party.manifest.listed_classes)) | (y < 0))
+    labels, names = party.nodes.column(column, "label"), party.manifest.class_names
+    if labels.dtype != (polars.String if names else polars.Int64):
+        raise party.nodes.unfit(column, f"it holds {labels.dtype}; the file is damaged.")
+    y = numbered(labels, names) if names else labels
+    wrong = labels.is_not_null() & (
+        y.is_null() | (y >= len(party.manifest.listed_classes)) | (y < 0)
+    )
     if wrong.any():
         row = int(wrong.arg_true()[0])
         raise party.nodes.problem(
-            column, row, f"'{said[row]}' is no class of its party.toml; one of them is damaged."
+            column, row, f"'{labels[row]}' is no class of its party.toml; one of them is damaged."
         )
     return y.fill_null(-1).to_numpy().astype(np.int64)
 
@@ -175,15 +177,12 @@ def _written_features(nodes: Table, written: Written) -> Features:
             raise ValueError("their lists have different lengths")
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         shape = (len(places), written.features)
-        x = sparse.csr_array((_flat(values), _flat(places), indptr), shape=shape)
-        x.check_format(full_check=True)
+        return checked_csr((_flat(values), _flat(places), indptr), shape)
     except (ValueError, TypeError, polars.exceptions.PolarsError) as problem:
-        first = str(problem).strip().split("\n")[0].rstrip(".")
         raise AtollError(
-            f"{nodes.source}: {INDICES} and {VALUES} do not fit together ({first}); the file is "
-            f"damaged, fetch it anew."
+            f"{nodes.source}: {INDICES} and {VALUES} do not fit together ({first_line(problem)}); "
+            f"the file is damaged, fetch it anew."
         ) from problem
-    return x
 
 
 def _flat(lists: polars.Series) -> np.ndarray:

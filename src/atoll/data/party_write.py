@@ -1,4 +1,4 @@
-"""One folder a party: what a party takes home after a graph was cut."""
+"""One folder per party: what each party gets after a graph was cut."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import polars
 import tomli_w
 from scipy import sparse
 
+from atoll.data.table_files import free_name
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.files import written_whole
+from atoll.graph import SPLITS, Graph
 
 FORMAT = 1
 INDICES, VALUES = "feature_indices", "feature_values"
-_SPLITS = ("train", "val", "test")
 _LONGEST_NAME = 80
 
 
@@ -29,12 +30,15 @@ def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
     A party's folder holds ``nodes.parquet`` (ids, labels, splits and features), ``edges.parquet``
     (each edge as its two ids, both directions of an undirected one) and ``party.toml`` (what the
     columns are, the classes in their common order, and counts): all that is its own, and of the
-    others nothing. Sparse features stay sparse: a list of places and a list of values a node.
+    others nothing. Sparse features stay sparse: per node a list of places and a list of values.
 
     ``folder`` must not exist or be empty. It appears complete or not at all.
     """
     target = Path(os.path.abspath(folder))
-    _refuse_unlike(graphs)
+    if not graphs:
+        raise AtollError("there is no party to write; cut the graph into at least one.")
+    refuse_unlike(graphs)
+    _refuse_unnamed(graphs[0])
     _refuse_used(target, folder)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     names = _folder_names(graphs)
@@ -60,7 +64,7 @@ def _write_party(graph: Graph, folder: Path) -> None:
     _refuse_ambiguous(graph, ids)
     is_sparse = sparse.issparse(graph.x)
     features = _sparse_features(graph.x) if is_sparse else _dense_features(graph)
-    columns = {what: _free_name(what, features.columns) for what in ("id", "label", "split")}
+    columns = {what: free_name(what, features.columns) for what in ("id", "label", "split")}
     keys = polars.DataFrame(
         {
             columns["id"]: ids,
@@ -68,9 +72,12 @@ def _write_party(graph: Graph, folder: Path) -> None:
             columns["split"]: _splits(graph),
         }
     )
-    polars.concat([keys, features], how="horizontal").write_parquet(folder / "nodes.parquet")
+    nodes = polars.concat([keys, features], how="horizontal")
+    with written_whole(folder / "nodes.parquet") as part:
+        nodes.write_parquet(part)
     ends = {"source": ids.gather(graph.edges[0]), "target": ids.gather(graph.edges[1])}
-    polars.DataFrame(ends).write_parquet(folder / "edges.parquet")
+    with written_whole(folder / "edges.parquet") as part:
+        polars.DataFrame(ends).write_parquet(part)
     manifest: dict[str, Any] = {
         "version": FORMAT,
         "name": graph.name,
@@ -87,10 +94,11 @@ def _write_party(graph: Graph, folder: Path) -> None:
             "nodes": graph.nodes,
             "edges": graph.edges.shape[1],
             "labelled": int((graph.y >= 0).sum()),
-            **{split: int(getattr(graph, split).sum()) for split in _SPLITS},
+            **{split: int(getattr(graph, split).sum()) for split in SPLITS},
         },
     }
-    (folder / "party.toml").write_text(tomli_w.dumps(manifest), encoding="utf-8")
+    with written_whole(folder / "party.toml") as part:
+        part.write_text(tomli_w.dumps(manifest), encoding="utf-8")
 
 
 def _ids(graph: Graph) -> polars.Series:
@@ -107,14 +115,14 @@ def _labels(graph: Graph) -> polars.Series:
 
 
 def _splits(graph: Graph) -> polars.Series:
-    said = np.zeros(graph.nodes, dtype=np.uint32)
-    for number, split in enumerate(_SPLITS):
-        said[getattr(graph, split)] = number + 1
-    return polars.Series([None, *_SPLITS], dtype=polars.String).gather(said)
+    number = np.zeros(graph.nodes, dtype=np.uint32)
+    for place, split in enumerate(SPLITS, start=1):
+        number[getattr(graph, split)] = place
+    return polars.Series([None, *SPLITS], dtype=polars.String).gather(number)
 
 
 def _dense_features(graph: Graph) -> polars.DataFrame:
-    """A column a feature, by its name or as f0, f1, ..."""
+    """One column per feature, by its name or as f0, f1, ..."""
     names = graph.feature_names or tuple(f"f{i}" for i in range(graph.features))
     return polars.DataFrame(np.asarray(graph.x), schema=list(names), orient="row")
 
@@ -130,26 +138,30 @@ def _sparse_features(x: sparse.csr_array) -> polars.DataFrame:
     return lists.with_columns(polars.all().fill_null([]))
 
 
-def _refuse_unlike(graphs: Sequence[Graph]) -> None:
-    if not graphs:
-        raise AtollError("there is no party to write; cut the graph into at least one.")
-    first = graphs[0]
-    for graph in graphs:
-        if (graph.features, graph.feature_names) != (first.features, first.feature_names):
+def refuse_unlike(parties: Sequence[Graph]) -> None:
+    """Parties of one federation have the same features and classes."""
+    first = parties[0]
+    for party in parties[1:]:
+        if party.features != first.features or party.feature_names != first.feature_names:
+            odd = sorted(set(first.feature_names) ^ set(party.feature_names))
+            what = f"'{odd[0]}' is only in one of them" if odd else "their order or number differs"
             raise AtollError(
-                f"{graph.name} and {first.name} have different features; parties of one federation "
-                f"need the same."
+                f"the parties '{first.name}' and '{party.name}' have different feature columns "
+                f"({what}); give all parties the same."
             )
-        if (graph.classes, graph.class_names) != (first.classes, first.class_names):
+        if (party.classes, party.class_names) != (first.classes, first.class_names):
             raise AtollError(
-                f"{graph.name} and {first.name} have different classes; parties of one federation "
-                f"need the same."
+                f"the parties '{first.name}' and '{party.name}' have different classes; give all "
+                f"parties the same class_names."
             )
-        if graph.feature_names and len(graph.feature_names) != graph.features:
-            raise AtollError(
-                f"{graph.name} has {len(graph.feature_names)} feature names for {graph.features} "
-                f"features; name each or none."
-            )
+
+
+def _refuse_unnamed(graph: Graph) -> None:
+    if graph.feature_names and len(graph.feature_names) != graph.features:
+        raise AtollError(
+            f"{graph.name} has {len(graph.feature_names)} feature names for {graph.features} "
+            f"features; name each or none."
+        )
 
 
 def _refuse_ambiguous(graph: Graph, ids: polars.Series) -> None:
@@ -159,7 +171,7 @@ def _refuse_ambiguous(graph: Graph, ids: polars.Series) -> None:
             f"{graph.name} has two nodes with the id '{ids[int(twice[0])]}'; a party holds an "
             f"entity once."
         )
-    several = np.flatnonzero(sum(getattr(graph, s).astype(int) for s in _SPLITS) > 1)
+    several = np.flatnonzero(sum(getattr(graph, s).astype(int) for s in SPLITS) > 1)
     if len(several):
         raise AtollError(
             f"{graph.name} has the node '{ids[int(several[0])]}' in more than one of train, val "
@@ -187,9 +199,3 @@ def _folder_names(graphs: Sequence[Graph]) -> list[str]:
         taken.add(name.lower())
         names.append(name)
     return names
-
-
-def _free_name(wanted: str, taken: Sequence[str]) -> str:
-    while wanted in taken:
-        wanted += "_"
-    return wanted

@@ -15,11 +15,11 @@ from scipy import sparse
 
 from atoll.data import cora_wheel
 from atoll.data.base import data_root, datasets
-from atoll.data.prepare import mask, prepared, with_split
+from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
 from atoll.data.reading import checked_edges, readable
 from atoll.errors import AtollError
-from atoll.graph import Graph, make_graph
+from atoll.graph import Graph, make_graph, node_mask
 
 log = logging.getLogger("atoll")
 
@@ -32,9 +32,9 @@ class Planetoid(PublishedDataset):
     """A citation graph (Yang et al., 2016): papers, bags of words, topics.
 
     ``largest_component`` keeps only the largest connected component and ``normalise`` divides
-    each paper's words by their number; FED-PUB does both. The published split (20 papers a topic
-    train, 500 validate, 1,000 test, before the largest component is taken) is there as the split
-    ``public``. Features stay sparse.
+    each paper's words by their number; FED-PUB does both. The published split (20 papers per
+    topic train, 500 validate, 1,000 test, before the largest component is taken) is there as the
+    split ``public``. Features stay sparse.
     """
 
     sources: ClassVar[tuple[str, ...]] = ("auto", "planetoid")
@@ -144,7 +144,7 @@ def read_planetoid(files: Sequence[Path], name: str) -> Graph:
         edges = checked_edges(np.array(pairs).T, nodes)
         graph = make_graph(x, edges, labels, classes=topics.shape[1], name=name)
         train, val, _ = np.split(np.arange(known), [len(y), len(y) + PUBLIC_VALIDATION])
-        return with_split(graph, *(mask(part, nodes) for part in (train, val, test)))
+        return with_split(graph, *(node_mask(part, nodes) for part in (train, val, test)))
 
 
 class _ArraysOnly(pickle.Unpickler):
@@ -166,7 +166,7 @@ class _ArraysOnly(pickle.Unpickler):
         try:
             return self._ALLOWED[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+            raise pickle.UnpicklingError(f"it needs {module}.{name}") from None
 
 
 def _load(path: Path) -> Any:

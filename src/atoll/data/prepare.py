@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from atoll.errors import AtollError
 from atoll.graph import Graph, largest_component, row_normalised
 
 
@@ -17,15 +16,8 @@ def with_split(graph: Graph, train: np.ndarray, val: np.ndarray, test: np.ndarra
     return replace(graph, train=train, val=val, test=test)
 
 
-def mask(nodes: np.ndarray, count: int) -> np.ndarray:
-    """Node numbers as a mask ``[count]``."""
-    chosen = np.zeros(count, dtype=bool)
-    chosen[nodes] = True
-    return chosen
-
-
 def prepared(graph: Graph, *, component: bool = False, normalise: bool = False) -> Graph:
-    """The largest component only, and rows of features that sum to one, as asked."""
+    """The largest component only, and rows of features that sum to one, if so chosen."""
     if component:
         graph = largest_component(graph)
     return replace(graph, x=row_normalised(graph.x)) if normalise else graph
@@ -36,11 +28,3 @@ def one_per_word(graph: Graph) -> Graph:
     x = sparse.csr_array(graph.x, copy=True)
     x.data[x.data > 0] = 1.0
     return replace(graph, x=x)
-
-
-def checked_choice(split: int, published: int) -> None:
-    """The number of a published split, counted from 0."""
-    if not 0 <= split < published:
-        raise AtollError(
-            f"data.split is {split}; there are {published} published splits: 0 to {published - 1}."
-        )

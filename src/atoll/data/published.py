@@ -20,7 +20,7 @@ class PublishedDataset(Dataset):
     """A dataset made from raw files in ``<data root>/<folder>``.
 
     A subclass names its files and reads them; where they come from and how the graph is
-    remembered is settled here.
+    cached is decided here.
     """
 
     folder: ClassVar[str]

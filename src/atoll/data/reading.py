@@ -6,7 +6,7 @@ import pickle
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,12 +45,28 @@ def readable(path: Path, layout: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as problem:
-        lines = str(problem.args[0] if problem.args else problem).strip().splitlines()
-        reason = lines[0].rstrip(".") if lines else type(problem).__name__
+        reason = first_line(problem.args[0] if problem.args else problem)
         raise AtollError(
-            f"'{path}' can't be read as {layout} ({reason}); replace it, or delete it and fetch "
-            f"it anew."
+            f"'{path}' can't be read as {layout} ({reason or type(problem).__name__}); replace it, "
+            f"or delete it and fetch it anew."
         ) from problem
+
+
+def first_line(problem: object) -> str:
+    """The first line of a library's message, to stand in a sentence of ours."""
+    return str(problem).strip().partition("\n")[0].rstrip(".")
+
+
+def existing_file(path: str | Path, option: str, kind: str, of_what: str) -> Path:
+    """The user's own file that ``data.<option>`` names."""
+    if not str(path):
+        raise AtollError(f"data.{option} is not given; set it to the {kind} file of {of_what}.")
+    file = Path(path)
+    if file.is_dir():
+        raise AtollError(f"'{file}' (data.{option}) is a folder; name the {kind} file in it.")
+    if not file.is_file():
+        raise AtollError(f"there is no file '{file}' (data.{option}); check the path.")
+    return file
 
 
 def checked_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
@@ -67,6 +83,13 @@ def checked_labels(labels: np.ndarray, nodes: int) -> np.ndarray:
     if labels.shape != (nodes,) or labels.dtype.kind not in "iu":
         raise ValueError(f"its labels are {labels.dtype}{labels.shape} for {nodes} nodes")
     return labels
+
+
+def checked_csr(parts: Sequence[np.ndarray], shape: np.ndarray | Sequence[int]) -> sparse.csr_array:
+    """The CSR matrix of ``data``, ``indices`` and ``indptr``; what does not fit is damage."""
+    matrix = sparse.csr_array(tuple(parts), shape=tuple(int(size) for size in shape))
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def compact(x: np.ndarray) -> Features:

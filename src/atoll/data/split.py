@@ -8,9 +8,11 @@ from typing import Literal, get_args
 import numpy as np
 
 from atoll.errors import AtollError, unknown
-from atoll.graph import Graph, node_mask
+from atoll.graph import SPLITS, Graph, node_mask
+from atoll.options import check_options, option
 
 Kind = Literal["random", "per-class", "public"]
+_SIZE = "a fraction below 1, or a whole number of nodes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +25,12 @@ class Split:
       what FED-PUB's code does (its text says 35 % for validation and test); it takes 5 % of
       ogbn-arxiv for training.
     - ``per-class``: ``per_class`` nodes of every class train; ``val`` and ``test`` are drawn
-      uniformly from the rest. Planetoid's own split has 20 a class, 500 and 1,000. With
+      uniformly from the rest. Planetoid's own split has 20 per class, 500 and 1,000. With
       ``per_class_val`` above 0, as many nodes of every class validate, in place of ``val``: GraphFL
-      takes 40 and 40 a class and 1,000 or 10,000 to test.
+      takes 40 and 40 per class and 1,000 or 10,000 to test.
     - ``public``: the masks that were published with the dataset; nothing is drawn.
 
-    ``rehearsal`` above 0 is for choosing settings without a look at the test nodes: as many further
+    ``rehearsal`` above 0 is for choosing settings without using the test nodes: as many further
     nodes, drawn from those in no other part, are tested on in their place. Training, validation
     and test nodes are drawn as ever, so the former are those of the run that is rehearsed.
 
@@ -37,33 +39,25 @@ class Split:
     """
 
     kind: Kind = "random"
-    train: float = 0.2
-    val: float = 0.4
-    test: float = 0.4
-    per_class: int = 20
-    per_class_val: int = 0
-    rehearsal: int = 0
+    train: float = option(0.2, above=0, why=_SIZE)
+    val: float = option(0.4, above=0, why=_SIZE)
+    test: float = option(0.4, above=0, why=_SIZE)
+    per_class: int = option(20, at_least=1)
+    per_class_val: int = option(0, at_least=0)
+    rehearsal: int = option(0, at_least=0)
 
     def __post_init__(self) -> None:
+        check_options("split", self)
         if self.kind not in get_args(Kind):
             raise unknown("value of split.kind:", self.kind, get_args(Kind))
-        if self.kind == "per-class" and self.per_class < 1:
-            raise AtollError(f"split.per_class is {self.per_class}; there must be at least 1.")
-        if self.per_class_val < 0:
-            raise AtollError(f"split.per_class_val is {self.per_class_val}; it can't be negative.")
-        if self.rehearsal < 0:
-            raise AtollError(f"split.rehearsal is {self.rehearsal}; it can't be negative.")
         if self.rehearsal and self.kind == "public":
             raise AtollError(
                 "split.rehearsal draws nodes, and the split 'public' draws none; choose another."
             )
         sizes = self._sizes()
         for part, size in sizes.items():
-            if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
-                raise AtollError(
-                    f"split.{part} is {size:g}; it must be a fraction between 0 and 1, or a whole "
-                    f"number of nodes."
-                )
+            if size >= 1 and not float(size).is_integer():
+                raise AtollError(f"split.{part} is {size:g}; it must be {_SIZE}.")
         total = sum(size for size in sizes.values() if size < 1)
         if total > 1 + 1e-9:
             raise AtollError(f"split.{_listed(sizes)} sum to {total:g}; they may sum to 1 at most.")
@@ -87,7 +81,7 @@ class Split:
     def _sizes(self) -> dict[str, float]:
         """The parts that are drawn uniformly."""
         by_class = ("test",) if self.per_class_val else ("val", "test")
-        drawn = {"random": ("train", "val", "test"), "per-class": by_class, "public": ()}
+        drawn = {"random": SPLITS, "per-class": by_class, "public": ()}
         return {part: getattr(self, part) for part in drawn[self.kind]}
 
     def _drawn(
@@ -95,7 +89,7 @@ class Split:
     ) -> dict[str, np.ndarray]:
         sizes = self._sizes()
         counts = [round(s * len(nodes)) if s < 1 else round(s) for s in sizes.values()]
-        # Fractions alone never ask for too much, but rounding may, by a node.
+        # Fractions alone never take too many nodes, but rounding may take one too many.
         if any(s >= 1 for s in sizes.values()) and sum(counts) > len(nodes):
             raise AtollError(
                 f"split.{_listed(sizes)} ask for {sum(counts)} nodes, but {graph.name} has "
@@ -105,20 +99,20 @@ class Split:
         return dict(zip(sizes, pieces, strict=False))
 
     def _per_class(self, graph: Graph, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """The parts that have so many nodes of every class."""
-        asked = self.per_class + self.per_class_val
+        """The parts that have a fixed number of nodes of every class."""
+        wanted = self.per_class + self.per_class_val
         chosen = []
         for label in range(graph.classes):
             members = np.flatnonzero(graph.y == label)
-            if 0 < len(members) < asked:
+            if 0 < len(members) < wanted:
                 what = (
                     "split.per_class and per_class_val" if self.per_class_val else "split.per_class"
                 )
                 raise AtollError(
                     f"class {label} of {graph.name} has {len(members)} nodes, fewer than {what} "
-                    f"{asked}; ask for fewer."
+                    f"{wanted}; ask for fewer."
                 )
-            chosen.append(rng.permutation(members)[:asked])
+            chosen.append(rng.permutation(members)[:wanted])
         parts = {"train": np.concatenate([nodes[: self.per_class] for nodes in chosen])}
         if self.per_class_val:
             parts["val"] = np.concatenate([nodes[self.per_class :] for nodes in chosen])
@@ -131,7 +125,7 @@ def _without(nodes: np.ndarray, parts: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _published(graph: Graph) -> Graph:
-    for part in ("train", "val", "test"):
+    for part in SPLITS:
         if not getattr(graph, part).any():
             raise AtollError(
                 f"{graph.name} has no published {part} nodes; choose the split 'random' or "
@@ -141,7 +135,7 @@ def _published(graph: Graph) -> Graph:
 
 
 def _with_parts(graph: Graph, parts: dict[str, np.ndarray]) -> Graph:
-    masks = {part: node_mask(parts[part], graph.nodes) for part in ("train", "val", "test")}
+    masks = {part: node_mask(parts[part], graph.nodes) for part in SPLITS}
     return replace(graph, **masks)  # type: ignore[arg-type]
 
 

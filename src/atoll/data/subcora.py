@@ -10,6 +10,7 @@ from scipy import sparse
 from atoll.data.base import Dataset, datasets
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.rng import stream
 
 _SAMPLE = 800
@@ -38,15 +39,8 @@ class SubCora(Dataset):
     """
 
     seed: int = 0
-    nodes: int = 300
+    nodes: int = option(300, above=2 * _LARGEST, why="so that nodes are left to test on")
     normalise: bool = False
-
-    def __post_init__(self) -> None:
-        if self.nodes <= 2 * _LARGEST:
-            raise AtollError(
-                f"data.nodes is {self.nodes}; it must exceed {2 * _LARGEST}, so that nodes are "
-                f"left to test on."
-            )
 
     def load(self) -> Graph:
         cora = datasets["cora"](largest_component=False, normalise=self.normalise).load()  # type: ignore[call-arg]

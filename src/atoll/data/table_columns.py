@@ -10,9 +10,8 @@ import polars
 
 from atoll.data.table_files import Table
 from atoll.errors import AtollError
-from atoll.graph import Holding
-
-_SPLITS = ("train", "val", "test")
+from atoll.graph import SPLITS, Holding, nodes_of
+from atoll.options import check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +39,7 @@ class Columns:
     separator: str = ","
 
     def __post_init__(self) -> None:
+        check_options("data", self)
         for option in ("id", "label", "source", "target"):
             if not getattr(self, option):
                 raise AtollError(f"data.{option} is empty; set it to the name of a column.")
@@ -148,7 +148,7 @@ def class_numbers(
 
 
 def numbered(names: polars.Series, order: tuple[str, ...]) -> polars.Series:
-    """The place of each name in an order; null for null and for strangers."""
+    """The place of each name in an order; null for null and for unknown names."""
     known = polars.DataFrame(
         {"key": order, "place": range(len(order))},
         schema={"key": polars.String, "place": polars.Int64},
@@ -179,23 +179,23 @@ def as_names(table: Table, column: str, values: polars.Series) -> polars.Series:
 
 def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarray]:
     """Masks ``[n]`` from a column that says train, val, test or nothing."""
-    said = table.column(column, "split")
-    if said.dtype == polars.Null:
-        said = said.cast(polars.String)
-    if said.dtype != polars.String:
-        raise table.unfit(column, f"it holds {said.dtype}; write train, val, test or nothing.")
-    said = said.replace("", None)
-    if (row := _first(said.is_not_null() & ~said.is_in(_SPLITS))) is not None:
+    parts = table.column(column, "split")
+    if parts.dtype == polars.Null:
+        parts = parts.cast(polars.String)
+    if parts.dtype != polars.String:
+        raise table.unfit(column, f"it holds {parts.dtype}; write train, val, test or nothing.")
+    parts = parts.replace("", None)
+    if (row := _first(parts.is_not_null() & ~parts.is_in(SPLITS))) is not None:
         raise table.problem(
-            column, row, f"'{said[row]}' is no split; write train, val, test or nothing."
+            column, row, f"'{parts[row]}' is no split; write train, val, test or nothing."
         )
-    if (row := _first(said.is_not_null() & polars.Series(y < 0))) is not None:
+    if (row := _first(parts.is_not_null() & polars.Series(y < 0))) is not None:
         raise table.problem(
             column,
             row,
-            f"the node is in {said[row]} but has no label; leave its split empty or label it.",
+            f"the node is in {parts[row]} but has no label; leave its split empty or label it.",
         )
-    return {split: (said == split).fill_null(False).to_numpy() for split in _SPLITS}
+    return {split: (parts == split).fill_null(False).to_numpy() for split in SPLITS}
 
 
 def read_owners(table: Table, column: str) -> tuple[Holding, ...]:
@@ -204,12 +204,8 @@ def read_owners(table: Table, column: str) -> tuple[Holding, ...]:
     if (row := _first(owners.is_null())) is not None:
         raise table.problem(column, row, "the owner is missing; give every node one.")
     names = sorted_names(owners)
-    owner = numbered(owners, names).to_numpy()
-    order = np.argsort(owner, kind="stable")
-    ends = np.cumsum(np.bincount(owner, minlength=len(names)))[:-1]
-    return tuple(
-        Holding(name, nodes) for name, nodes in zip(names, np.split(order, ends), strict=True)
-    )
+    nodes = nodes_of(numbered(owners, names).to_numpy(), len(names))
+    return tuple(map(Holding, names, nodes))
 
 
 def id_array(ids: polars.Series) -> np.ndarray:

@@ -189,9 +189,9 @@ def _one_hot(table: Table, feature: Feature) -> sparse.csr_array:
     """A row with a one at the node's category; a row of zeros where it has none."""
     names = as_names(table, feature.column, table.frame[feature.column])
     places = numbered(names, feature.categories)
-    strangers = (places.is_null() & names.is_not_null()).arg_true()
-    if len(strangers):
-        row = int(strangers[0])
+    unlisted = (places.is_null() & names.is_not_null()).arg_true()
+    if len(unlisted):
+        row = int(unlisted[0])
         raise table.problem(
             feature.column,
             row,

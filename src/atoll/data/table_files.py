@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars
 
+from atoll.data.reading import existing_file, first_line
 from atoll.errors import AtollError, unknown
 
 _CSV = (".csv", ".tsv", ".txt")
@@ -41,7 +42,7 @@ class Table:
         if len(known) > _LISTED_AT_MOST:
             known = get_close_matches(name, known, n=5, cutoff=0.0)
         if name == option:
-            # Nobody misspelt it: it is the default, and what is near means nothing.
+            # The default is not a misspelling, so a similar name means nothing.
             raise AtollError(
                 f"{self.source} has no {self.noun} '{name}'; set {self.prefix}{option} to the one "
                 f"that plays its part (there is: {', '.join(known)})."
@@ -66,7 +67,7 @@ def read_table(
     may_be_empty: bool = False,
 ) -> Table:
     """A table from a file; columns in ``text`` are read as they are written, never as numbers."""
-    file = _existing(path, option)
+    file = existing_file(path, option, "CSV or Parquet", f"the {option}")
     if file.suffix.lower() in _PARQUET:
         table = _read_parquet(file)
     elif file.suffix.lower() in _CSV:
@@ -81,27 +82,12 @@ def read_table(
     return table
 
 
-def _existing(path: str | Path, option: str) -> Path:
-    if not str(path):
-        raise AtollError(
-            f"data.{option} is not given; set it to the CSV or Parquet file of the {option}."
-        )
-    file = Path(path)
-    if file.is_dir():
-        raise AtollError(
-            f"'{file}' (data.{option}) is a folder; name the CSV or Parquet file in it."
-        )
-    if not file.is_file():
-        raise AtollError(f"there is no file '{file}' (data.{option}); check the path.")
-    return file
-
-
 def _read_parquet(file: Path) -> Table:
     try:
         frame = polars.read_parquet(file, glob=False, hive_partitioning=False)
     except (OSError, polars.exceptions.PolarsError) as problem:
         raise AtollError(
-            f"'{file}' can't be read as Parquet ({_first_line(problem)}); write it anew, or end "
+            f"'{file}' can't be read as Parquet ({first_line(problem)}); write it anew, or end "
             f"its name in .csv if it is CSV."
         ) from problem
     named = polars.selectors.by_dtype(polars.Categorical, polars.Enum)
@@ -122,7 +108,7 @@ def _read_csv(file: Path, separator: str, text: Collection[str]) -> Table:
     except (OSError, polars.exceptions.PolarsError) as problem:
         _refuse_ragged(file, separator, len(header))
         raise AtollError(
-            f"'{file}' can't be read as CSV ({_first_line(problem)}); write it anew as UTF-8 text."
+            f"'{file}' can't be read as CSV ({first_line(problem)}); write it anew as UTF-8 text."
         ) from problem
     if frame.height and frame[:, -1].null_count():
         # A line that ends early looks like one whose last fields are empty.
@@ -174,7 +160,7 @@ def _records(file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
         raise AtollError(f"'{file}' is not UTF-8 text; write it anew as UTF-8.") from problem
     except (csv.Error, OSError) as problem:
         raise AtollError(
-            f"'{file}' can't be read as CSV ({_first_line(problem)}); write it anew as UTF-8 text."
+            f"'{file}' can't be read as CSV ({first_line(problem)}); write it anew as UTF-8 text."
         ) from problem
 
 
@@ -195,5 +181,8 @@ def _line(file: Path, separator: str, record: int) -> int:
     return record + 2
 
 
-def _first_line(problem: Exception) -> str:
-    return str(problem).strip().split("\n")[0].rstrip(".")
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """The wanted name of a column, made longer while it is taken."""
+    while wanted in taken:
+        wanted += "_"
+    return wanted

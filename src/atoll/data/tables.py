@@ -7,7 +7,6 @@ from pathlib import Path
 
 import polars
 
-from atoll.data.arrays import assemble
 from atoll.data.base import Dataset, datasets
 from atoll.data.table_columns import (
     Columns,
@@ -22,6 +21,7 @@ from atoll.data.table_columns import (
 )
 from atoll.data.table_features import Feature, encode, find_features
 from atoll.data.table_files import Table, read_table
+from atoll.data.user_arrays import assemble
 from atoll.errors import AtollError
 from atoll.graph import Graph
 

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from atoll.data.base import datasets
-from atoll.data.prepare import checked_choice, prepared, with_split
+from atoll.data.prepare import prepared, with_split
 from atoll.data.published import PublishedDataset
 from atoll.data.reading import checked_edges, checked_labels, compact, readable
 from atoll.graph import Graph, make_graph
-
-_SPLITS = 20
+from atoll.options import option
 
 
 @datasets.register("wiki-cs")
@@ -31,12 +30,9 @@ class WikiCS(PublishedDataset):
     """
 
     folder: ClassVar[str] = "WikiCS"
-    split: int = 0
+    split: int = option(0, at_least=0, at_most=19, why="20 splits were published")
     largest_component: bool = False
     normalise: bool = False
-
-    def __post_init__(self) -> None:
-        checked_choice(self.split, _SPLITS)
 
     def files(self) -> tuple[str, ...]:
         return ("raw/data.json",)

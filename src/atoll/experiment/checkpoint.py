@@ -7,12 +7,12 @@ from pathlib import Path
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.federation.validation import log
-from atoll.tree import Tree, prefixed, subtree
+from atoll.tree import Kinds, Tree, flat, nested, prefixed, subtree
 
 _KEPT = 2
 
 
-def save_checkpoint(run_dir: Path, round: int, server: Tree, clients: Tree) -> None:
+def save_checkpoint(run_dir: Path, round: int, server: Kinds, clients: Tree) -> None:
     """The states after a round; those before it are kept in case this file is ever torn."""
     folder = run_dir / "checkpoints"
     write_tree(folder / f"round-{round:06d}.safetensors", joined(server, clients), {"round": round})
@@ -20,7 +20,7 @@ def save_checkpoint(run_dir: Path, round: int, server: Tree, clients: Tree) -> N
         old.unlink()
 
 
-def load_checkpoint(run_dir: Path) -> tuple[int, Tree, Tree] | None:
+def load_checkpoint(run_dir: Path) -> tuple[int, Kinds, Tree] | None:
     """The newest states that can be read, with their round, or None if there never were any."""
     problem: AtollError | None = None
     for path in sorted((run_dir / "checkpoints").glob("round-*.safetensors"), reverse=True):
@@ -30,12 +30,12 @@ def load_checkpoint(run_dir: Path) -> tuple[int, Tree, Tree] | None:
             log.warning("%s is damaged; trying the one before.", path.name)
             problem = torn
             continue
-        return int(facts["round"]), subtree(tree, "server"), subtree(tree, "clients")
+        return int(facts["round"]), nested(subtree(tree, "server")), subtree(tree, "clients")
     if problem is not None:
         raise problem
     return None
 
 
-def joined(server: Tree, clients: Tree) -> Tree:
+def joined(server: Kinds, clients: Tree) -> Tree:
     """Both sides' states as one tree."""
-    return prefixed("server", server) | prefixed("clients", clients)
+    return prefixed("server", flat(server)) | prefixed("clients", clients)

@@ -15,6 +15,7 @@ from atoll.errors import AtollError, unknown
 from atoll.methods.base import Method, methods
 from atoll.models.base import models
 from atoll.ops.optimize import optimizers
+from atoll.options import check_options, option
 from atoll.partition.base import Partition, partitions
 from atoll.registry import Registry
 from atoll.tasks.base import tasks
@@ -38,33 +39,25 @@ C = TypeVar("C")
 class Run:
     """How an experiment is run: its length, its seed, and what it may use of the machine.
 
-    Scores are taken every ``score_every`` rounds, and after the last one in any case.
+    ``chunk`` is the number of clients trained at once (0: all); ``threads`` that of torch (0: what
+    suits the graph). Scores are taken every ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
     """
 
-    rounds: int = 100
-    seed: int = 0
-    chunk: int = 0
+    rounds: int = option(100, at_least=1)
+    seed: int = option(0, at_least=0)
+    chunk: int = option(0, at_least=0)
     dtype: Literal["float32", "float64"] = "float32"
-    threads: int = 0
-    checkpoint_seconds: float = 30.0
+    threads: int = option(0, at_least=0)
+    checkpoint_seconds: float = option(30.0, at_least=0)
     whole_graph: bool = False
-    score_every: int = 1
+    score_every: int = option(1, at_least=1)
+
+    def __post_init__(self) -> None:
+        check_options("run", self)
 
     def is_scored(self, round: int) -> bool:
         return round % self.score_every == 0 or round == self.rounds
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise AtollError(f"run.rounds is {self.rounds}; there must be at least 1.")
-        if self.score_every < 1:
-            raise AtollError(
-                f"run.score_every is {self.score_every}; scores are taken every round (1) or less "
-                f"often (2 or more)."
-            )
-        for name in ("seed", "chunk", "threads", "checkpoint_seconds"):
-            if getattr(self, name) < 0:
-                raise AtollError(f"run.{name} is {getattr(self, name)}; it can't be negative.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,27 +82,28 @@ def read_table(path: Path) -> Table:
         raise AtollError(f"'{path}' can't be read as TOML ({problem}).") from problem
 
 
-def setting(text: str) -> tuple[str, str, Any]:
-    """``method.mu=0.1`` as (section, key, value); values are written as in TOML, or bare text."""
+def setting(text: str) -> tuple[str, Any]:
+    """``method.mu=0.1`` as (path, value); values are written as in TOML, or bare text."""
     path, equals, value = text.partition("=")
-    section, dot, key = path.strip().partition(".")
-    if not (equals and dot and key):
-        raise AtollError(f"'{text}' is no setting; write it as section.key=value.")
+    if not equals:
+        raise _no_setting(text)
+    section_and_key(path)
     try:
-        return section, key, tomllib.loads(f"value = {value}")["value"]
+        return path.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        return section, key, value.strip()
+        return path.strip(), value.strip()
 
 
-def data_table(choice: str) -> Table:
-    """A dataset by name, or a folder of parties, each with its own nodes and split."""
-    if "/" not in choice and (choice in set(datasets) or not Path(choice).is_dir()):
-        return {"data": {"name": choice}}
-    return {
-        "data": {"name": "parties", "folder": choice},
-        "partition": {"name": "natural"},
-        "split": {"kind": "public"},
-    }
+def section_and_key(path: str) -> tuple[str, str]:
+    """``method.mu`` as (section, key)."""
+    section, dot, key = path.strip().partition(".")
+    if not (section and dot and key):
+        raise _no_setting(path)
+    return section, key
+
+
+def _no_setting(text: str) -> AtollError:
+    return AtollError(f"'{text}' is no setting; write it as section.key=value.")
 
 
 def merged(*tables: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -23,7 +23,7 @@ from atoll.experiment.history import History
 from atoll.experiment.tables import read_parquet
 from atoll.federation.protocol import Replies
 from atoll.files import damaged, write_json, write_toml
-from atoll.tree import Tree, kind
+from atoll.tree import Kinds, Tree, kind
 
 _FACTS = (
     "clients",
@@ -171,7 +171,7 @@ def store_result(
     run_dir: Path,
     experiment: Experiment,
     history: History,
-    state: Tree,
+    state: Kinds,
     clients: Tree,
     sizes: Sequence[Size],
     rejected: int,

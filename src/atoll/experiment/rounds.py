@@ -15,7 +15,7 @@ from atoll.experiment.history import History
 from atoll.experiment.result import Result, Size, store_result
 from atoll.experiment.tables import restore_tables, store_tables
 from atoll.federation.protocol import Federation, Replies
-from atoll.tree import Tree
+from atoll.tree import Kinds, Tree
 
 log = logging.getLogger("atoll")
 # A round's scores, and whether it is the last round -> the scores with further ones.
@@ -29,7 +29,7 @@ class Rounds:
     experiment: Experiment
     fed: Federation
     run_dir: Path
-    state: Tree = field(default_factory=dict)
+    state: Kinds = field(default_factory=dict)
     further: Further = lambda replies, last: replies
     done: int = 0
 
@@ -96,5 +96,5 @@ class Rounds:
             concluded,
         )
 
-    def _ends(self, done: int, state: Tree) -> bool:
+    def _ends(self, done: int, state: Kinds) -> bool:
         return done >= self.experiment.run.rounds or self.method.finished(state)

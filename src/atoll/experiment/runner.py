@@ -37,7 +37,7 @@ from atoll.methods.base import Info
 from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
 from atoll.rng import server_stream, stream
-from atoll.tree import Tree
+from atoll.tree import Kinds
 
 Progress = Callable[[int, float], None]
 _ONE_THREAD_BELOW_NODES = 10_000
@@ -87,7 +87,7 @@ def load_parties(experiment: Experiment) -> Parties:
     return Parties(graphs, anchors, client_network(whole, graphs) if method.needs_network else None)
 
 
-def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Tree]:
+def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds]:
     """A federation of all clients in this process, and the server's first state."""
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)

@@ -11,7 +11,10 @@ from atoll.cohort import Cohort
 from atoll.experiment.history import History
 from atoll.federation.protocol import Replies
 from atoll.graph import Graph
-from atoll.methods.base import GlobalModel, Method
+from atoll.methods.base import Method
+from atoll.methods.client import Client
+from atoll.methods.global_model import GlobalModel
+from atoll.rng import CohortRng
 from atoll.tree import Params, Tree, under
 
 _ABOUT = 1e-9
@@ -33,7 +36,9 @@ class WholeGraph:
     def __init__(self, method: Method, whole: Graph, clients: Cohort) -> None:
         self.method = method
         self.cohort = Cohort([whole], dtype=clients.dtype)
-        own = method.weight(clients) if isinstance(method, GlobalModel) else clients.labelled
+        own = clients.labelled
+        if isinstance(method, GlobalModel):
+            own = method.weight(Client(method, clients, CohortRng(0, clients.clients, 0, ""), {}))
         self.weight = dict(zip(clients.clients, own.tolist(), strict=True))
         self.best = -np.inf
         self._scored: tuple[Params, np.ndarray] | None = None
@@ -72,7 +77,7 @@ class WholeGraph:
         rows = []
         for k in range(len(self.weight)):
             one = {name: p[k : k + 1] for name, p in model_K.items()}
-            rows.append(self.method.scores(one, self.cohort)[f"metric/{self.method.task.metric}"])
+            rows.append(self.method.scores(one, self.cohort)[self.method.task.metric])
         found = np.concatenate([np.asarray(row) for row in rows])
         self._scored = {name: p.clone() for name, p in model_K.items()}, found
         return found

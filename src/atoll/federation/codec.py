@@ -115,7 +115,7 @@ def _clients(leaf: Leaf) -> int:
     """How many clients a leaf holds the parts of."""
     if isinstance(leaf, Tensor):
         return len(leaf) if leaf.dim() else 0
-    return len(leaf.sizes)
+    return leaf.clients
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:

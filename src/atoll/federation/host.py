@@ -6,9 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Call
+from atoll.federation.protocol import Call, Performer
 from atoll.federation.validation import Batch
-from atoll.methods.base import Method
 from atoll.rng import CohortRng
 from atoll.tree import Tree, kind, put, stack, take
 
@@ -26,7 +25,7 @@ class Host:
     speed, never results.
     """
 
-    def __init__(self, method: Method, cohort: Cohort, seed: int, chunk: int = 0) -> None:
+    def __init__(self, method: Performer, cohort: Cohort, seed: int, chunk: int = 0) -> None:
         self.method = method
         self.cohort = cohort
         self.seed = seed
@@ -37,10 +36,6 @@ class Host:
 
     def perform(self, call: Call, to: Sequence[int], each: Tree) -> Iterator[Batch]:
         """Perform a step for some clients, a chunk at a time."""
-        step = getattr(self.method, call.step, None)
-        if not getattr(step, "is_client_step", False):
-            raise ValueError(f"{type(self.method).__name__} has no client step '{call.step}'")
-        assert step is not None
         positions = [self._position[client] for client in to]
         for start, part in enumerate(self._parts(positions)):
             cohort = self._cohort(part)
@@ -48,20 +43,21 @@ class Host:
             rows = take(each, range(first, first + len(part)))
             rng = CohortRng(self.seed, cohort.clients, call.round, call.key)
             try:
-                state, reply = step(cohort, take(self.state, part), call.shared, rows, rng)
+                state, batch = self.method.perform(call, rows, cohort, take(self.state, part), rng)
             except Exception as problem:
                 problem.add_note(
                     f"in step '{call.step}' of round {call.round} for clients {cohort.clients}; "
                     f"--chunk 1 tells which of them"
                 )
                 raise
-            self._refuse_private(call.step, reply.body)
+            self._refuse_private(call.step, batch.body)
             self.state = put(self.state, part, state, self.cohort.k)
-            yield Batch(cohort.clients, reply.body, reply.weight)
+            yield batch
 
     def _join(self, part: tuple[int, ...]) -> Tree:
         cohort = self._cohort(part)
-        return self.method.join(cohort, CohortRng(self.seed, cohort.clients, 0, "join"))
+        rng = CohortRng(self.seed, cohort.clients, 0, "join")
+        return self.method.first_state(cohort, rng)
 
     def _parts(self, positions: Sequence[int]) -> list[tuple[int, ...]]:
         return [tuple(positions[i : i + self.chunk]) for i in range(0, len(positions), self.chunk)]

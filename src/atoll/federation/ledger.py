@@ -12,7 +12,7 @@ import polars
 import torch
 from torch import Tensor
 
-from atoll.tree import Leaf, Ragged, kind
+from atoll.tree import Leaf, kind
 
 Direction = Literal["up", "down"]
 # Scoring belongs to the experiment, not to the method: it is on record but not billed.
@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass
 class Ledger:
-    """What crossed, entry by entry; totals and a table with one row a tensor and client."""
+    """What crossed, entry by entry; totals and a table with one row per tensor and client."""
 
     entries: list[Entry] = field(default_factory=list)
     before: polars.DataFrame | None = None  # what a resumed run had recorded already
@@ -65,8 +65,9 @@ class Ledger:
         each: Mapping[str, Leaf],
     ) -> None:
         for name, leaf in shared.items():
-            values = leaf.values if isinstance(leaf, Ragged) else leaf
-            self._add(round, step, "down", name, clients, values.shape, None, values.dtype)
+            if not isinstance(leaf, Tensor):
+                raise TypeError(f"'{name}' can't be sent to all alike; it is not a plain tensor")
+            self._add(round, step, "down", name, clients, leaf.shape, None, leaf.dtype)
         self._add_rows(round, step, "down", clients, each)
 
     def received(
@@ -90,7 +91,7 @@ class Ledger:
         )
 
     def table(self) -> polars.DataFrame:
-        """One row a tensor and client."""
+        """One row per tensor and client."""
         entries = self.entries
         counts = [len(e.clients) for e in entries]
         # Column by column, each entry's text once: a long run of many clients has millions of rows.
@@ -132,8 +133,11 @@ class Ledger:
         rows: Mapping[str, Leaf],
     ) -> None:
         for name, leaf in rows.items():
-            values, sizes = (leaf.values, leaf.sizes) if isinstance(leaf, Ragged) else (leaf, None)
-            self._add(round, step, direction, name, clients, values.shape[1:], sizes, values.dtype)
+            if isinstance(leaf, Tensor):
+                self._add(round, step, direction, name, clients, leaf.shape[1:], None, leaf.dtype)
+                continue
+            for ending, shape, sizes, dtype in leaf.columns():
+                self._add(round, step, direction, name + ending, clients, shape, sizes, dtype)
 
     def _add(
         self,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.cohort import Cohort
 from atoll.errors import NoReplies
 from atoll.federation.ledger import Ledger
 from atoll.federation.validation import (
@@ -19,11 +21,13 @@ from atoll.federation.validation import (
     bad_values,
     bad_weights,
     log,
-    misfit,
+    misfits,
+    received,
     without,
 )
-from atoll.rng import server_stream
-from atoll.tree import Leaf, Ragged, Tree, copy, stack, take
+from atoll.leaves import Ragged
+from atoll.rng import CohortRng, server_stream
+from atoll.tree import Kinds, Tree, copy, flat, nested, stack, take
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -31,20 +35,24 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 def client_step(step: Step) -> Step:
     """Mark a function of a method as a step the server may ask clients to perform.
 
-    Its signature is ``step(self, cohort, state, shared, each, rng) -> (state, Reply)``. It is
-    written over K clients and must not mix them. It owns the state it is given and may change
-    it in place.
+    Its signature is ``step(self, client, <kinds it is sent>) -> Reply``: parameters are named after
+    kinds, and one with a default may be left out by the server. It is written over K clients and
+    must not mix them. Every leaf it gets has a leading K axis, whether it was sent to all alike or
+    to each its own.
     """
     step.is_client_step = True  # type: ignore[attr-defined]
     return step
 
 
-@dataclass(frozen=True)
 class Reply:
-    """What leaves K clients: leaves with a leading K axis, and a weight each ``[K]``."""
+    """What leaves K clients: kinds of leaves with a leading K axis, and each one's weight ``[K]``.
 
-    body: Tree
-    weight: Tensor | None = None
+    ``Reply(model=w, weight=n)``; without a weight everybody counts the same.
+    """
+
+    def __init__(self, weight: Any = None, **kinds: Any) -> None:
+        self.kinds: Kinds = kinds
+        self.weight: Tensor | None = weight
 
 
 @dataclass(frozen=True)
@@ -62,28 +70,87 @@ class Call:
         return f"{self.step}#{self.nth}"
 
 
+class Performer(Protocol):
+    """What a host needs of a method: clients' first states, and steps on them."""
+
+    @property
+    def private(self) -> frozenset[str]:
+        """Kinds that may never leave a client."""
+
+    def first_state(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        """The private state that clients begin with."""
+
+    def perform(
+        self, call: Call, row: Tree, cohort: Cohort, state: Tree, rng: CohortRng
+    ) -> tuple[Tree, Batch]:
+        """A step for K clients, each with a row of its own: their next state and their replies."""
+
+
 @dataclass(frozen=True)
 class Replies:
-    """Everybody's replies: ``body`` leaves ``[m, ...]`` or ragged, in the order of ``clients``."""
+    """Everybody's replies: leaves ``[m, ...]``, in the order of ``clients``.
+
+    ``replies["model"]`` are the leaves of a kind; ``rows`` are the places of those who answered
+    among all clients, and so their rows in the server's tables.
+    """
 
     clients: tuple[int, ...]
     body: Tree
     weight: Tensor
+    rows: Tensor
+
+    def __getitem__(self, kind: str) -> dict[str, Any]:
+        return self.kinds[kind]
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        return nested(self.body)
+
+    def __or__(self, further: Mapping[str, Any]) -> Replies:
+        """The same replies with further leaves ``[m, ...]``."""
+        return Replies(self.clients, self.body | flat(further), self.weight, self.rows)
 
     def without(self, clients: Collection[int]) -> Replies:
         """The replies of the others."""
-        rows = [i for i, client in enumerate(self.clients) if client not in clients]
-        others = tuple(self.clients[i] for i in rows)
-        return Replies(others, take(self.body, rows), self.weight[rows])
+        stay = [i for i, client in enumerate(self.clients) if client not in clients]
+        others = tuple(self.clients[i] for i in stay)
+        return Replies(others, take(self.body, stay), self.weight[stay], self.rows[stay])
 
 
 @dataclass(frozen=True)
 class Total:
     """The weighted sum of the replies, as their mean and the weight it stands for."""
 
-    mean: Tree
+    mean: Kinds
     weight: float
     count: int
+
+
+def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor | Ragged]) -> Kinds:
+    """A server's state with some clients' rows of its tables ``[K, ...]`` replaced.
+
+    Each new leaf ``[m, ...]`` has the rows ``rows [m]``; one of pairs of clients, ``[m, m]`` in
+    place of ``[K, K]``, replaces what is between them; a ragged one has one block per row. Who has
+    no new row keeps the old one.
+    """
+    state = dict(server)
+    for kind, table in tables.items():
+        state[kind] = {
+            name: _replaced(server[kind][name], rows, new) for name, new in table.items()
+        }
+    return state
+
+
+def _replaced(old: Any, rows: Tensor, new: Any) -> Any:
+    if isinstance(old, Ragged):
+        return old.replaced(rows.tolist(), new)
+    if len(rows) == len(old):
+        return new
+    if new.shape != (len(rows), *old.shape[1:]):
+        pairs = old.clone()
+        pairs[rows[:, None], rows] = new
+        return pairs
+    return old.index_copy(0, rows, new)
 
 
 class Federation(ABC):
@@ -96,6 +163,7 @@ class Federation(ABC):
     def __init__(self, clients: Sequence[int], seed: int) -> None:
         self.clients = tuple(clients)
         self.seed = seed
+        self._place = {client: i for i, client in enumerate(self.clients)}
         self.ledger = Ledger()
         self.rejections: list[Rejection] = []
         self.round = 0
@@ -123,47 +191,53 @@ class Federation(ABC):
         self,
         step: str,
         *,
-        expect: Mapping[str, Leaf],
-        shared: Mapping[str, Leaf] | None = None,
-        each: Mapping[str, Leaf] | None = None,
+        expect: Mapping[str, Any],
+        shared: Mapping[str, Any] | None = None,
+        each: Mapping[str, Any] | None = None,
         to: Sequence[int] | None = None,
     ) -> Replies:
         """Have clients perform a step and see every reply.
 
-        ``shared`` goes to all, row i of ``each`` to the i-th of ``to`` (everybody by default).
-        ``expect`` is what one client's reply must look like: names, shapes and types.
+        All are kinds of leaves. ``shared`` goes to all, row i of ``each`` to the i-th of ``to``
+        (everybody by default). ``expect`` is what one client's reply must look like: tensors of the
+        right shape and type, or what :mod:`atoll.leaves` has for other leaves.
         """
+        one = flat(expect)
         used: list[Batch] = []
-        for batch in self._usable(step, expect, shared, each, to):
-            batch = self._leave_out(step, batch, bad_values(batch.body, len(batch.clients)), "NaN")
+        for batch in self._usable(step, one, shared, each, to):
+            bad = bad_values(batch.body)
+            batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
             if batch.clients:
-                used.append(Batch(batch.clients, copy(batch.body), batch.weights))
+                body = copy(received(batch.body, one))
+                used.append(Batch(batch.clients, body, batch.weights))
         if not used:
             raise self._nobody(step)
+        clients = tuple(client for batch in used for client in batch.clients)
         return Replies(
-            clients=tuple(client for batch in used for client in batch.clients),
+            clients=clients,
             body=stack([batch.body for batch in used]),
             weight=torch.cat([batch.weights for batch in used]),
+            rows=self.places(clients),
         )
 
     def sum(
         self,
         step: str,
         *,
-        expect: Mapping[str, Leaf],
-        shared: Mapping[str, Leaf] | None = None,
-        each: Mapping[str, Leaf] | None = None,
+        expect: Mapping[str, Any],
+        shared: Mapping[str, Any] | None = None,
+        each: Mapping[str, Any] | None = None,
         to: Sequence[int] | None = None,
     ) -> Total:
         """Have clients perform a step and see the weighted sum of their replies only."""
         total: dict[str, Tensor] = {}
         weight, count = 0.0, 0
-        for batch in self._usable(step, expect, shared, each, to):
+        for batch in self._usable(step, flat(expect), shared, each, to):
             part = _weighted_sum(batch)
             # NaN and infinity survive any sum: only where one is left are culprits sought.
             if not all(bool(value.sum().isfinite()) for value in part.values()):
-                bad = bad_values(batch.body, len(batch.clients))
-                batch = self._leave_out(step, batch, bad, "NaN or infinite values")
+                bad = bad_values(batch.body)
+                batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
                 part = _weighted_sum(batch)
             if batch.clients:
                 total = {name: total[name] + part[name] for name in part} if total else part
@@ -171,61 +245,48 @@ class Federation(ABC):
                 count += len(batch.clients)
         if weight == 0.0:
             raise self._nobody(step)
-        return Total({name: value / weight for name, value in total.items()}, weight, count)
+        mean = nested({name: value / weight for name, value in total.items()})
+        return Total(mean, weight, count)
+
+    def places(self, clients: Sequence[int]) -> Tensor:
+        """Where some clients stand among all: their rows in the server's tables."""
+        return torch.tensor([self._place[client] for client in clients], dtype=torch.int64)
 
     def _usable(
         self,
         step: str,
-        expect: Mapping[str, Leaf],
-        shared: Mapping[str, Leaf] | None,
-        each: Mapping[str, Leaf] | None,
+        expect: Tree,
+        shared: Mapping[str, Any] | None,
+        each: Mapping[str, Any] | None,
         to: Sequence[int] | None,
     ) -> Iterator[Batch]:
         """Deliver a request, record what crosses, and pass on the well-formed replies."""
         targets = self.clients if to is None else tuple(to)
         nth = self._calls.get(step, 0)
         self._calls[step] = nth + 1
-        call = Call(step, self.round, nth, dict(shared or {}))
-        rows = dict(each or {})
+        call = Call(step, self.round, nth, flat(shared or {}))
+        rows = flat(each or {})
         self.ledger.sent(self.round, step, targets, call.shared, rows)
         for batch in self.deliver(call, targets, rows):
             self.ledger.received(self.round, step, batch.clients, batch.body, batch.weight)
-            reason = misfit(batch.body, expect)
-            everyone = torch.ones(len(batch.clients), dtype=torch.bool)
-            if reason is not None:
-                batch = self._leave_out(step, batch, everyone, reason)
-            batch = self._leave_out(step, batch, bad_weights(batch.weights), "a bad weight")
+            batch = self._leave_out(step, batch, misfits(batch, expect))
+            bad = bad_weights(batch.weights)
+            batch = self._leave_out(step, batch, dict.fromkeys(bad, "a bad weight"))
             if batch.clients:
                 yield batch
 
-    def _leave_out(self, step: str, batch: Batch, bad: Tensor, reason: str) -> Batch:
-        if not bool(bad.any()):
-            return batch
-        for client, is_bad in zip(batch.clients, bad.tolist(), strict=True):
-            if is_bad:
-                self.reject(step, client, reason)
-        return without(batch, bad)
+    def _leave_out(self, step: str, batch: Batch, bad: Mapping[int, str]) -> Batch:
+        """The batch without some of its positions, each put on record with the reason."""
+        for position, reason in sorted(bad.items()):
+            self.reject(step, batch.clients[position], reason)
+        return without(batch, bad) if bad else batch
 
     def reject(self, step: str, client: int, reason: str) -> None:
-        """Put on record that a reply is left out. Methods that check more than its form use it."""
+        """Put on record that a reply is left out."""
         self.rejections.append(Rejection(self.round, step, client, reason))
         log.warning(
             "round %d: client %d's reply to '%s' is left out: %s.", self.round, client, step, reason
         )
-
-    def with_rows(
-        self, step: str, replies: Replies, name: str, counts: Mapping[int, int]
-    ) -> Replies:
-        """The replies to a step in which a leaf has as many rows as its client must send."""
-        leaf = replies.body[name]
-        assert isinstance(leaf, Ragged)
-        sizes = zip(replies.clients, leaf.sizes, strict=True)
-        bad = {client: size for client, size in sizes if size != counts[client]}
-        for client, size in sorted(bad.items()):
-            self.reject(step, client, f"{size} rows of '{name}' where {counts[client]} are due")
-        if len(bad) == len(replies.clients):
-            raise self._nobody(step)
-        return replies.without(set(bad)) if bad else replies
 
     def _nobody(self, step: str) -> NoReplies:
         return NoReplies(f"no client gave a usable reply to '{step}' in round {self.round}.")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from atoll.tree import Leaf, Ragged, Tree, take
+from atoll.leaves import Like, everybody
+from atoll.tree import Leaf, Tree, take
 
 log = logging.getLogger("atoll")
 
@@ -39,49 +41,65 @@ class Rejection:
     reason: str
 
 
-def misfit(body: Mapping[str, Leaf], expect: Mapping[str, Leaf]) -> str | None:
-    """Why stacked replies do not look like ``expect`` (one reply), or None if they do."""
-    if set(body) != set(expect):
-        missing, extra = sorted(set(expect) - set(body)), sorted(set(body) - set(expect))
-        return f"missing {missing}, unexpected {extra}"
-    for name, leaf in body.items():
+def misfits(batch: Batch, expect: Mapping[str, Any]) -> dict[int, str]:
+    """The positions of the replies that do not look like ``expect`` (one reply), and why."""
+    clients = batch.clients
+    if set(batch.body) != set(expect):
+        missing = sorted(set(expect) - set(batch.body))
+        extra = sorted(set(batch.body) - set(expect))
+        return everybody(clients, f"missing {missing}, unexpected {extra}")
+    bad: dict[int, str] = {}
+    for name, leaf in batch.body.items():
         wanted = expect[name]
-        if isinstance(leaf, Ragged) != isinstance(wanted, Ragged):
-            return f"'{name}' is ragged on one side only"
-        values = leaf.values if isinstance(leaf, Ragged) else leaf
-        pattern = wanted.values if isinstance(wanted, Ragged) else wanted
-        row = tuple(pattern.shape[1:] if isinstance(wanted, Ragged) else pattern.shape)
-        if tuple(values.shape[1:]) != row:
-            return f"'{name}' has shape {list(values.shape[1:])}, not {list(row)}"
-        if values.dtype != pattern.dtype:
-            return f"'{name}' is {values.dtype}, not {pattern.dtype}"
-    return None
+        check = wanted.misfits if isinstance(wanted, Like) else _TensorLike(wanted).misfits
+        bad |= {i: f"'{name}' {why}" for i, why in check(leaf, clients).items()}
+    return bad
 
 
-def bad_weights(weight: Tensor) -> Tensor:
-    return ~(weight.isfinite() & (weight >= 0))
+class _TensorLike(NamedTuple):
+    """A plain tensor of the shape and type of ``one``."""
+
+    one: Tensor
+
+    def misfits(self, leaf: Leaf, clients: Sequence[int]) -> dict[int, str]:
+        if not isinstance(leaf, Tensor):
+            return everybody(clients, "is no plain tensor")
+        if leaf.shape != (len(clients), *self.one.shape):
+            have, want = list(leaf.shape[1:]), list(self.one.shape)
+            return everybody(clients, f"has shape {have}, not {want}")
+        if leaf.dtype != self.one.dtype:
+            return everybody(clients, f"is {leaf.dtype}, not {self.one.dtype}")
+        return {}
 
 
-def bad_values(body: Mapping[str, Leaf], m: int) -> Tensor:
-    """Which of m clients sent a NaN or an infinity.
+def received(body: Tree, expect: Mapping[str, Any]) -> Tree:
+    """Replies that fit, each leaf as whoever expects it wants to have it."""
+    likes = {name: like for name, like in expect.items() if isinstance(like, Like)}
+    return {n: likes[n].received(leaf) if n in likes else leaf for n, leaf in body.items()}
+
+
+def bad_weights(weight: Tensor) -> list[int]:
+    return torch.nonzero(~(weight.isfinite() & (weight >= 0))).flatten().tolist()
+
+
+def bad_values(body: Mapping[str, Leaf]) -> list[int]:
+    """The positions of the clients that sent a NaN or an infinity.
 
     A row's sum is finite unless an entry is not (or it overflows), so one cheap pass clears
     the usual case and only suspects are looked at entry by entry.
     """
-    bad = torch.zeros(m, dtype=torch.bool)
+    bad: set[int] = set()
     for leaf in body.values():
-        if isinstance(leaf, Ragged):
-            clean = bool(leaf.values.sum().isfinite())
-            suspects = [] if clean else list(enumerate(leaf.blocks()))
-        else:
+        if isinstance(leaf, Tensor):
             sums = leaf.flatten(1).sum(1) if leaf.dim() > 1 else leaf
             suspects = [(i, leaf[i]) for i in (~sums.isfinite()).nonzero().flatten().tolist()]
-        for i, block in suspects:
-            bad[i] |= not bool(block.isfinite().all())
-    return bad
+        else:
+            suspects = [(i, n) for i, n in enumerate(leaf.numbers()) if not n.sum().isfinite()]
+        bad |= {i for i, block in suspects if not bool(block.isfinite().all())}
+    return sorted(bad)
 
 
-def without(batch: Batch, bad: Tensor) -> Batch:
-    good = (~bad).nonzero().flatten().tolist()
+def without(batch: Batch, bad: Collection[int]) -> Batch:
+    good = [i for i in range(len(batch.clients)) if i not in bad]
     clients = tuple(batch.clients[i] for i in good)
     return Batch(clients, take(batch.body, good), batch.weights[good])

@@ -1,6 +1,21 @@
-"""Methods: one file each, reading like its paper."""
+"""Methods: one file or package each, reading like its paper."""
 
-from atoll.federation.protocol import Reply, client_step
-from atoll.methods.base import Method, methods
+from atoll.federation.protocol import Federation, Reply, client_step, updated
+from atoll.methods.base import Info, Method, methods, register
+from atoll.methods.client import Client
+from atoll.methods.global_model import GlobalModel
+from atoll.options import option
 
-__all__ = ["Method", "Reply", "client_step", "methods"]
+__all__ = [
+    "Client",
+    "Federation",
+    "GlobalModel",
+    "Info",
+    "Method",
+    "Reply",
+    "client_step",
+    "methods",
+    "option",
+    "register",
+    "updated",
+]

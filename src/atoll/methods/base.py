@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple
+from functools import lru_cache
+from inspect import Parameter, signature
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 import torch
@@ -13,19 +15,38 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
+from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
+from atoll.federation.validation import Batch
+from atoll.leaves import Ragged
+from atoll.methods.client import Client
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
-from atoll.ops.optimize import SGD, Adam, Optimizer, descend
-from atoll.ops.span import Span, descend_in_span, span_of
+from atoll.ops.optimize import SGD, Adam, Optimizer
+from atoll.ops.span import Span, span_of
+from atoll.options import check_options, option
 from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
 from atoll.tasks.base import Task
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import Leaf, Params, Tree, prefixed, spread, under
+from atoll.tree import Kinds, Params, Tree, flat, nested, spread
 
 methods: Registry[Method] = Registry("method", "atoll.methods")
-Penalty = Callable[[Params], Tensor]
+M = TypeVar("M", bound="Method")
+
+# Kinds of tensors that may never leave a client, whatever the method.
+PRIVATE = frozenset({"optimizer", "features", "labels", "edges"})
+# What one number looks like in a reply.
+SCALAR = torch.zeros((), dtype=torch.float64)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, option))
+def register(name: str) -> Callable[[type[M]], type[M]]:
+    """Make a class a method with a name: a frozen dataclass whose fields are its options."""
+
+    def add(cls: type[M]) -> type[M]:
+        return methods.register(name)(dataclass(frozen=True, kw_only=True)(cls))  # type: ignore[return-value]
+
+    return add
 
 
 @dataclass(frozen=True)
@@ -41,84 +62,107 @@ class Info:
     # Links between clients [K, K], for methods with ``needs_network``.
     network: sparse.csr_array | None = None
 
-
-class Fitted(NamedTuple):
-    """What local training leaves: parameters, the client's next state, the losses it began with."""
-
-    params_K: Params
-    state: Tree
-    loss_K: Tensor
+    @property
+    def anchor_numbers(self) -> Ragged:
+        """The anchors as a table with one block per client, empty where there are none."""
+        if not self.anchors:
+            return Ragged.empty(self.clients, dtype=torch.int64)
+        return Ragged.of([torch.from_numpy(numbers) for numbers in self.anchors])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A federated method. Its fields are its hyper-parameters and nothing else."""
+    """A federated method. Its fields are its hyper-parameters and nothing else.
+
+    States are kinds of leaves, ``{"model": {"conv1.weight": ...}}``. What a method needs or forbids
+    is a class attribute where it is always so, a property where it depends on the options.
+    """
 
     registered_name: ClassVar[str]
-    # Trains on the whole graph instead of the parties' pieces: possible in a simulation only.
-    pooled: ClassVar[bool] = False
-    # Why it can't be deployed as it is set up, if it can't.
-    only_simulated: ClassVar[str] = ""
     # What the method can be trained for.
     tasks: ClassVar[tuple[str, ...]] = ("nodes", "links")
-    # Every client must have something to train on.
-    needs_labels: ClassVar[bool] = True
-    # Parties that hold the same entities are told which ones before the first round.
-    needs_anchors: ClassVar[bool] = False
-    # The server is told which clients' entities are linked.
-    needs_network: ClassVar[bool] = False
-    # Kinds of tensors that may never leave a client.
-    private: ClassVar[frozenset[str]] = frozenset({"optimizer", "features", "labels", "edges"})
 
     task: Task = field(default_factory=NodeClassification)
     model: Model = field(default_factory=GCN)
     optimizer: Optimizer = field(default_factory=Adam)
-    epochs: int = 1
+    epochs: int = option(1, at_least=1)
     keep_optimizer: bool = True
 
+    @property
+    def pooled(self) -> bool:
+        """Trains on the whole graph instead of its pieces: possible in a simulation only."""
+        return False
+
+    @property
+    def only_simulated(self) -> str:
+        """Why it can't be deployed as it is set up, if it can't."""
+        return ""
+
+    @property
+    def needs_labels(self) -> bool:
+        """Every client must have something to train on."""
+        return True
+
+    @property
+    def needs_anchors(self) -> bool:
+        """Parties that hold the same entities learn which ones before the first round."""
+        return False
+
+    @property
+    def needs_network(self) -> bool:
+        """The server learns which clients' entities are linked."""
+        return False
+
+    @property
+    def private(self) -> frozenset[str]:
+        """Kinds of tensors that may never leave a client."""
+        return PRIVATE
+
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise AtollError(f"method.epochs is {self.epochs}; a client needs at least 1 a round.")
+        check_options("method", self)
         if self.task.registered_name not in self.tasks:
             raise AtollError(
                 f"{self.registered_name} can't be trained for the task "
                 f"'{self.task.registered_name}'; it knows {', '.join(self.tasks)}."
             )
 
-    def start(self, info: Info, seed: int) -> Tree:
+    def start(self, info: Info, seed: int) -> Kinds:
         """The server's first state."""
         return {}
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
+    def join(self, client: Client) -> Kinds:
         """The clients' first private state; every leaf has a leading K axis."""
         return {}
 
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         """One round of the server, numbered from 1. Returns its next state."""
         raise NotImplementedError("abstract")
 
-    def finished(self, state: Tree) -> bool:
+    def finished(self, server: Kinds) -> bool:
         """Whether training has ended by itself, so that further rounds would change nothing."""
         return False
 
-    def measure(self, fed: Federation, state: Tree) -> Replies:
+    def measure(self, fed: Federation, server: Kinds) -> Replies:
         """Ask every client how well the model it would use now does on its own nodes."""
         return fed.ask("evaluate", expect=self.task.blank_scores())
 
-    def conclude(self, fed: Federation, state: Tree) -> Replies | None:
-        """After the last round: further figures of each client, as scalars ``metric/NAME [K]``."""
+    def conclude(self, fed: Federation, server: Kinds) -> Replies | None:
+        """After the last round: further figures of each client, as scalars of kind ``metric``."""
         return None
 
     @client_step
-    def evaluate(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
+    def evaluate(self, client: Client, model: Params | None = None) -> Reply:
         """Score the model sent along, or else the client's own."""
-        sent = under(shared, "model")
-        # One model on one graph is one pass, whoever holds it.
-        copies = 1 if cohort.one_graph else cohort.k
-        params_K = spread(sent, copies) if sent else under(state, "model")
-        return state, Reply(self.scores(params_K, cohort))
+        own = client.state["model"]
+        return Reply(metric=self.view(client).scores(own if model is None else {**own, **model}))
+
+    def view(self, client: Client) -> Client:
+        """The clients on the graphs that they train on and are scored on: by default their own."""
+        return client
+
+    def local_training(self, client: Client, model: Params) -> Params:
+        """What a client makes of a model by training it on its own data."""
+        return self.view(client).fit(model)
 
     def loss(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
@@ -126,37 +170,10 @@ class Method:
         """Each client's training loss on the task ``[K]``."""
         return self.task.loss(self.model, params_K, cohort, rng)
 
-    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tree:
+    def scores(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
         """How well each client's model does on the task."""
         with torch.no_grad():
-            return self.task.scores(self.model, params_K, cohort)
-
-    def fit(
-        self,
-        params_K: Params,
-        cohort: Cohort,
-        state: Mapping[str, Leaf],
-        rng: CohortRng,
-        penalty: Penalty | None = None,
-    ) -> Fitted:
-        """Local training on the task's loss, plus a penalty a client ``[K]`` if there is one."""
-
-        span = self.span(cohort, "train") if penalty is None else None
-        if span is not None and isinstance(self.optimizer, SGD):
-            walk, loss_K = descend_in_span(self.model, span, params_K, self.optimizer, self.epochs)
-            params_K = walk.arrive()
-            return Fitted(params_K, prefixed("model", params_K), loss_K)
-
-        def loss(p: Params) -> Tensor:
-            task_K = self.loss(p, cohort, rng)
-            return task_K if penalty is None else task_K + penalty(p)
-
-        optimizer_K = under(state, "optimizer") if self.keep_optimizer else {}
-        params_K, optimizer_K, loss_K = descend(
-            params_K, loss, self.optimizer, optimizer_K, self.epochs
-        )
-        next_state = prefixed("model", params_K) | prefixed("optimizer", optimizer_K)
-        return Fitted(params_K, next_state, loss_K)
+            return nested(self.task.scores(self.model, params_K, cohort))["metric"]
 
     def span(self, cohort: Cohort, *splits: str) -> Span | None:
         """What a loss on some splits sees, if plain gradient descent is cheaper there."""
@@ -164,117 +181,74 @@ class Method:
         on_nodes = isinstance(self.task, NodeClassification)
         return span_of(self.model, cohort, *splits) if plain and on_nodes else None
 
-    def new_client(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        """A client's model and optimizer before the first round."""
-        model = initial_model(self.model, cohort.features, cohort.classes, cohort.dtype, rng.seed)
-        params_K = spread(model, cohort.k)
-        return prefixed("model", params_K) | prefixed("optimizer", self.optimizer.init(params_K))
+    def initial_model(self, info: Info | Cohort, seed: int) -> Params:
+        """The common initial model: it follows from the seed, so nobody has to send it."""
+        return initial_model(self.model, info.features, info.classes, info.dtype, seed)
+
+    def trainable(self, params_K: Params) -> Kinds:
+        """A client's model and its optimizer before the first round."""
+        return {"model": params_K, "optimizer": self.optimizer.init(params_K)}
+
+    def first_state(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        """The clients' first state, flat, as hosts keep it."""
+        return flat(self.join(Client(self, cohort, rng, nested({}))))
+
+    def perform(
+        self, call: Call, row: Tree, cohort: Cohort, state: Tree, rng: CohortRng
+    ) -> tuple[Tree, Batch]:
+        """A step as hosts ask for it: flat trees here, kinds within the step."""
+        step = getattr(self, call.step, None)
+        if step is None or not getattr(step, "is_client_step", False):
+            raise ValueError(f"{type(self).__name__} has no client step '{call.step}'")
+        alike = {n: _for_everybody(n, leaf, cohort.k) for n, leaf in call.shared.items()}
+        sent = nested(alike | row)
+        named = _parameters(step.__func__)
+        surplus = sorted(set(sent) - set(named))
+        if surplus:
+            raise TypeError(
+                f"step '{call.step}' of {type(self).__name__} is sent {surplus} but has no "
+                f"parameter of that name"
+            )
+        client = Client(self, cohort, rng, nested(state))
+        reply = step(client, **{kind: sent[kind] for kind in named if kind in sent or named[kind]})
+        return flat(client.state), Batch(cohort.clients, flat(reply.kinds), reply.weight)
+
+
+def _for_everybody(name: str, leaf: Any, k: int) -> Tensor:
+    """A leaf that all clients get, with an axis of clients; no copy is made."""
+    if not isinstance(leaf, Tensor):
+        raise TypeError(f"'{name}' can't be sent to all alike; it is not a plain tensor")
+    return leaf.expand(k, *leaf.shape)
+
+
+@lru_cache(maxsize=1024)
+def _parameters(step: Callable[..., Reply]) -> dict[str, bool]:
+    """The kinds that a step names, and whether it must have them: one without leaves is empty."""
+    kinds = list(signature(step).parameters.values())[2:]  # after self and client
+    return {p.name: p.default is Parameter.empty for p in kinds}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alone(Method):
     """Training without communication, which ``local`` and ``centralized`` share."""
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        return self.new_client(cohort, rng)
+    def join(self, client: Client) -> Kinds:
+        model = self.initial_model(client.cohort, client.rng.seed)
+        return self.trainable(spread(model, client.k))
 
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         fed.ask("train", expect={})
-        return state
+        return server
 
     @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        return self.fit(under(state, "model"), cohort, state, rng).state, Reply({})
-
-
-@dataclass(frozen=True, kw_only=True)
-class GlobalModel(Method):
-    """One model that clients train and the server averages, which FedAvg and its kin share.
-
-    ``fraction`` of the clients take part in a round. ``evaluates`` says which model a client is
-    scored with: ``local``, the one it has just trained and would go on using (as in FED-PUB's
-    code), or ``global``, the new average, which is sent to every client for the purpose.
-
-    ``weights`` says what a client counts in the average: its ``labelled`` nodes ``s_k``, or
-    ``labelled-and-size``, ``s_k n_k`` with ``n_k`` all its nodes (Fed-GALA, eq. 3.2). The average
-    is ``sum_k w_k theta_k / sum_k w_k``. With ``literal_weights`` it is eq. 3.2 to the letter,
-    ``sum_k (s_k / s)(n_k / n) theta_k``, whose weights sum to about 1/K rather than 1.
-    """
-
-    fraction: float = 1.0
-    evaluates: Literal["local", "global"] = "local"
-    weights: Literal["labelled", "labelled-and-size"] = "labelled"
-    literal_weights: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.fraction <= 1:
-            raise AtollError(
-                f"method.fraction is {self.fraction}; the share of clients a round must be above 0 "
-                f"and at most 1."
-            )
-        if self.literal_weights and self.weights == "labelled":
-            raise AtollError(
-                "method.literal_weights has a meaning only with "
-                "method.weights = 'labelled-and-size'; labelled nodes alone sum to one anyway."
-            )
-
-    def start(self, info: Info, seed: int) -> Tree:
-        model = initial_model(self.model, info.features, info.classes, info.dtype, seed)
-        return prefixed("model", model)
-
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        return self.new_client(cohort, rng)
-
-    def measure(self, fed: Federation, state: Tree) -> Replies:
-        sent = prefixed("model", under(state, "model")) if self.evaluates == "global" else {}
-        return fed.ask("evaluate", shared=sent, expect=self.task.blank_scores())
-
-    def weight(self, cohort: Cohort) -> Tensor:
-        """What each client counts in the average ``[K]``."""
-        if self.weights == "labelled":
-            return cohort.labelled
-        return cohort.labelled * torch.tensor(cohort.sizes, dtype=torch.float64)
-
-    def averaged(self, fed: Federation, total: Total, clients: Sequence[int]) -> Tree:
-        """The new global model, from the sum of the models of some clients."""
-        model = under(total.mean, "model")
-        if self.literal_weights:
-            sizes = fed.sum("sizes", to=clients, expect=_NO_SIZES)
-            mean = under(sizes.mean, "size")
-            labelled, nodes = (sizes.count * float(mean[what]) for what in ("labelled", "nodes"))
-            model = {name: p * (total.weight / (labelled * nodes)) for name, p in model.items()}
-        return prefixed("model", model)
-
-    @client_step
-    def sizes(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        """How many labelled nodes and how many nodes a client has; the server sees sums only."""
-        nodes = torch.tensor(cohort.sizes, dtype=torch.float64)
-        return state, Reply({"size/labelled": cohort.labelled, "size/nodes": nodes})
-
-
-_NO_SIZES: Tree = {
-    "size/labelled": torch.zeros((), dtype=torch.float64),
-    "size/nodes": torch.zeros((), dtype=torch.float64),
-}
+    def train(self, client: Client) -> Reply:
+        self.local_training(client, client.state["model"])
+        return Reply()
 
 
 def initial_model(
     model: Model, features: int, classes: int, dtype: torch.dtype, seed: int
 ) -> Params:
-    """The common initial model: it follows from the seed, so nobody has to send it."""
+    """The common initial model of given sizes."""
     params = model.init(features, classes, server_stream(seed, 0, "initial model"))
     return {name: p.to(dtype) for name, p in params.items()}
-
-
-def pick(fed: Federation, fraction: float) -> tuple[int, ...]:
-    """A random share of the clients, at least one, drawn anew each round."""
-    if fraction == 1.0:
-        return fed.clients
-    count = max(1, round(fraction * len(fed.clients)))
-    chosen = fed.rng("pick clients").choice(len(fed.clients), size=count, replace=False)
-    return tuple(fed.clients[i] for i in sorted(np.asarray(chosen).tolist()))

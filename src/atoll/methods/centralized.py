@@ -1,13 +1,9 @@
 """The oracle: one model on the whole graph."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from atoll.methods.base import Alone, methods
+from atoll.methods.base import Alone, register
 
 
-@methods.register("centralized")
-@dataclass(frozen=True, kw_only=True)
+@register("centralized")
 class Centralized(Alone):
     """One model on the whole graph, as if nobody had any secrets.
 
@@ -15,4 +11,4 @@ class Centralized(Alone):
     the partition cut. It exists in a simulation only, where one process holds all the data.
     """
 
-    pooled: ClassVar[bool] = True
+    pooled = True

@@ -1,19 +1,15 @@
 """FedAvg with personal layers."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from atoll.cohort import Cohort
 from atoll.errors import unknown
-from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import Info, Method, initial_model, methods
-from atoll.rng import CohortRng
-from atoll.tree import Params, Tree, prefixed, spread, under
+from atoll.methods.base import register
+from atoll.methods.global_model import GlobalModel
+from atoll.tree import Params
 
 
-@methods.register("fed-per")
-@dataclass(frozen=True, kw_only=True)
-class FedPer(Method):
+@register("fed-per")
+class FedPer(GlobalModel):
     """Base layers are averaged, the classifier stays personal (Arivazhagan et al., 2019).
 
     As FED-PUB's Appendix B.2 runs it: only the base layers are shared, weighted by labelled nodes;
@@ -26,30 +22,8 @@ class FedPer(Method):
 
     personal: str = ""
 
-    def start(self, info: Info, seed: int) -> Tree:
-        model = initial_model(self.model, info.features, info.classes, info.dtype, seed)
-        return prefixed("model", self.base_of(model))
-
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        return self.new_client(cohort, rng)
-
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        return fed.sum("train", shared=state, expect=state).mean
-
-    @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        own_K = under(state, "model")
-        base_K = spread(under(shared, "model"), cohort.k, into=own_K)
-        # In the model's own order of names, which is the order the optimizer knows.
-        params_K = {name: base_K.get(name, own) for name, own in own_K.items()}
-        fitted = self.fit(params_K, cohort, state, rng)
-        body = prefixed("model", self.base_of(fitted.params_K))
-        return fitted.state, Reply(body, weight=cohort.labelled)
-
-    def base_of(self, params: Params) -> Params:
-        """The parameters that are shared."""
+    def public(self, params: Params) -> Params:
+        """The base layers."""
         stays = self.personal or last_layer(params)
         if not any(in_layer(name, stays) for name in params):
             raise unknown("layer (method.personal)", stays, {n.rpartition(".")[0] for n in params})

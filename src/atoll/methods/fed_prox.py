@@ -1,20 +1,15 @@
 """FedAvg with a proximal term."""
 
-from dataclasses import dataclass
-
-import torch
-
-from atoll.cohort import Cohort
-from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import GlobalModel, Info, methods, pick
-from atoll.ops.proximal import adapted, first_pull
-from atoll.rng import CohortRng
-from atoll.tree import Tree, prefixed, spread, sq_dist, under
+from atoll.methods.base import SCALAR, Info, register
+from atoll.methods.client import Client
+from atoll.methods.global_model import GlobalModel
+from atoll.methods.proximal import adapted, first_pull
+from atoll.options import option
+from atoll.tree import Kinds, Params, sq_dist
 
 
-@methods.register("fed-prox")
-@dataclass(frozen=True, kw_only=True)
+@register("fed-prox")
 class FedProx(GlobalModel):
     """FedAvg with a proximal pull towards the last global model (Li et al., 2020).
 
@@ -31,42 +26,23 @@ class FedProx(GlobalModel):
     still reaches the server in the sum only.
     """
 
-    mu: float = 1.0
+    mu: float = option(1.0, at_least=0)
     adaptive: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.mu < 0:
-            raise AtollError(f"method.mu is {self.mu}; it can't be negative.")
+    def start(self, info: Info, seed: int) -> Kinds:
+        return super().start(info, seed) | {"prox": first_pull(self.mu)}
 
-    def start(self, info: Info, seed: int) -> Tree:
-        return super().start(info, seed) | prefixed("prox", first_pull(self.mu))
-
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        model = prefixed("model", under(state, "model"))
-        pull = under(state, "prox")
-        expect: Tree = dict(model)
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        prox = server["prox"]
+        expect = {"metric": {"loss": SCALAR}} if self.adaptive else {}
+        chosen, total = self.train_some(fed, server, expect=expect, prox={"mu": prox["mu"]})
         if self.adaptive:
-            expect["metric/loss"] = torch.zeros((), dtype=torch.float64)
-        chosen = pick(fed, self.fraction)
-        total = fed.sum("train", shared=model | {"prox/mu": pull["mu"]}, to=chosen, expect=expect)
-        if self.adaptive:
-            pull = adapted(pull, under(total.mean, "metric")["loss"])
-        return self.averaged(fed, total, chosen) | prefixed("prox", pull)
+            prox = adapted(prox, total.mean["metric"]["loss"])
+        return {"model": self.averaged(fed, total, chosen), "prox": prox}
 
     @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        received = under(shared, "model")
-        params_K = spread(received, cohort.k, into=under(state, "model"))
-        mu = under(shared, "prox")["mu"].to(cohort.dtype)
-        body: Tree = {}
-        if self.adaptive:
-            with torch.no_grad():
-                body["metric/loss"] = self.loss(params_K, cohort).double()
-        fitted = self.fit(
-            params_K, cohort, state, rng, penalty=lambda p: mu / 2 * sq_dist(p, received)
-        )
-        body |= prefixed("model", fitted.params_K)
-        return fitted.state, Reply(body, weight=self.weight(cohort))
+    def train(self, client: Client, model: Params, prox: Params) -> Reply:
+        before = {"metric": {"loss": client.loss(model).double()}} if self.adaptive else {}
+        mu = prox["mu"].to(client.dtype)
+        w = client.fit(model, penalty=lambda w: mu / 2 * sq_dist(w, model))
+        return Reply(model=w, weight=self.weight(client), **before)

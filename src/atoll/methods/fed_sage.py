@@ -1,18 +1,14 @@
 """Federated GraphSAGE."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from atoll.cohort import Cohort
-from atoll.federation.protocol import Federation, Reply, client_step
-from atoll.methods.base import GlobalModel, methods, pick
+from atoll.methods.base import register
+from atoll.methods.global_model import GlobalModel
 from atoll.models.base import Model
 from atoll.models.sage import SAGE
-from atoll.rng import CohortRng
-from atoll.tree import Tree, prefixed, spread, under
 
 
-@methods.register("fed-sage")
-@dataclass(frozen=True, kw_only=True)
+@register("fed-sage")
 class FedSage(GlobalModel):
     """FedAvg of a GraphSAGE classifier (FedSage, Zhang et al., 2021).
 
@@ -23,14 +19,3 @@ class FedSage(GlobalModel):
     """
 
     model: Model = field(default_factory=SAGE)
-
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        return fed.sum("train", shared=state, to=pick(fed, self.fraction), expect=state).mean
-
-    @client_step
-    def train(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        params_K = spread(under(shared, "model"), cohort.k, into=under(state, "model"))
-        fitted = self.fit(params_K, cohort, state, rng)
-        return fitted.state, Reply(prefixed("model", fitted.params_K), weight=cohort.labelled)

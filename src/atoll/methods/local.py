@@ -1,12 +1,9 @@
 """Training alone."""
 
-from dataclasses import dataclass
-
-from atoll.methods.base import Alone, methods
+from atoll.methods.base import Alone, register
 
 
-@methods.register("local")
-@dataclass(frozen=True, kw_only=True)
+@register("local")
 class Local(Alone):
     """Each client trains alone; nothing is communicated.
 

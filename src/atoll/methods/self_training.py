@@ -1,25 +1,27 @@
 """Pseudo-labels for the nodes that have none."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
+from atoll.federation.validation import Batch
 from atoll.graph import Graph, node_mask
-from atoll.methods.base import Info, Method, initial_model, methods
+from atoll.leaves import Ragged
+from atoll.methods.base import SCALAR, Info, Method, methods, register
+from atoll.methods.client import Client
+from atoll.options import option
 from atoll.rng import CohortRng
-from atoll.tree import Ragged, Tree, spread
-
-_FOLLOWS_INNER = ("pooled", "only_simulated", "needs_labels", "needs_anchors", "needs_network")
+from atoll.tree import Kinds, Tree, kind, nested, prefixed, spread
 
 
-@methods.register("self-training")
-@dataclass(frozen=True, kw_only=True)
+@register("self-training")
 class SelfTraining(Method):
     """Any method, on training nodes that each client has added pseudo-labels to.
 
@@ -43,102 +45,106 @@ class SelfTraining(Method):
     - ``labels`` says what the local model is trained on: the training nodes (``train``), or the
       validation nodes as well (``all``).
     - A class that the local model never predicts gets no pseudo-labels, and one that it seldom
-      predicts gets fewer than asked for.
+      predicts gets fewer than ``pseudo``.
 
     ``pseudo_precision`` among a run's figures is the share of pseudo-labels that are right, among
     the nodes whose true label the data has (Table 3).
     """
 
-    tasks: ClassVar[tuple[str, ...]] = ("nodes",)
+    tasks = ("nodes",)
 
     inner: Method = field(default_factory=lambda: methods["fed-avg"]())
-    pseudo: int = 10
+    pseudo: int = option(10, at_least=0)
     labels: Literal["train", "all"] = "train"
     epochs: int = 200
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.inner, SelfTraining):
             raise AtollError("method.inner is 'self-training' itself; name another method.")
-        if self.pseudo < 0:
-            raise AtollError(f"method.pseudo is {self.pseudo}; it can't be negative.")
-        parts = {"task": self.task, "model": self.model, "optimizer": self.optimizer}
-        object.__setattr__(self, "inner", replace(self.inner, **parts))  # type: ignore[arg-type]
-        for name in _FOLLOWS_INNER:
-            object.__setattr__(self, name, getattr(self.inner, name))
-        object.__setattr__(self, "private", self.inner.private | {"pseudo"})
-        super().__post_init__()
+        _ = self.wrapped  # refuses now what it can't be set up with
 
-    def start(self, info: Info, seed: int) -> Tree:
-        return self.inner.start(info, seed)
+    @cached_property
+    def wrapped(self) -> Method:
+        """The inner method with the experiment's task, model and optimizer."""
+        return replace(self.inner, task=self.task, model=self.model, optimizer=self.optimizer)
 
-    def round(self, fed: Federation, state: Tree, r: int) -> Tree:
-        return self.inner.round(fed, state, r)
+    @property
+    def pooled(self) -> bool:
+        return self.wrapped.pooled
 
-    def measure(self, fed: Federation, state: Tree) -> Replies:
-        return self.inner.measure(fed, state)
+    @property
+    def only_simulated(self) -> str:
+        return self.wrapped.only_simulated
 
-    def join(self, cohort: Cohort, rng: CohortRng) -> Tree:
-        pseudo = self._pseudo_labels(cohort, rng)
-        return self.inner.join(self._augmented(cohort, pseudo), rng) | pseudo
+    @property
+    def needs_labels(self) -> bool:
+        return self.wrapped.needs_labels
 
-    def __getattr__(self, name: str) -> Any:
-        """The inner method's steps, performed on the augmented training nodes."""
-        step = getattr(self.__dict__.get("inner"), name, None)
-        if not getattr(step, "is_client_step", False):
-            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
-        assert step is not None
-        return self._around(step, augmented=True)
+    @property
+    def needs_anchors(self) -> bool:
+        return self.wrapped.needs_anchors
 
-    @client_step
-    def evaluate(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        """Scores are taken on the true labels."""
-        step = self._around(self.inner.evaluate, augmented=False)
-        return step(cohort, state, shared, each, rng)
+    @property
+    def needs_network(self) -> bool:
+        return self.wrapped.needs_network
 
-    def _around(
-        self, step: Callable[..., tuple[Tree, Reply]], augmented: bool
-    ) -> Callable[..., tuple[Tree, Reply]]:
-        def performed(
-            cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-        ) -> tuple[Tree, Reply]:
-            own = {name: state[name] for name in ("pseudo/nodes", "pseudo/labels")}
-            rest = {name: leaf for name, leaf in state.items() if name not in own}
-            seen = self._augmented(cohort, own) if augmented else cohort
-            rest, reply = step(seen, rest, shared, each, rng)
-            return rest | own, reply
+    @property
+    def private(self) -> frozenset[str]:
+        return self.wrapped.private | {"pseudo"}
 
-        return client_step(performed)
+    def start(self, info: Info, seed: int) -> Kinds:
+        return self.wrapped.start(info, seed)
 
-    def conclude(self, fed: Federation, state: Tree) -> Replies | None:
-        blank = torch.zeros((), dtype=torch.float64)
-        names = ("metric/pseudo_precision", "metric/pseudo_nodes")
-        own = fed.ask("count_right", expect=dict.fromkeys(names, blank))
-        further = self.inner.conclude(fed, state)
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        return self.wrapped.round(fed, server, r)
+
+    def finished(self, server: Kinds) -> bool:
+        return self.wrapped.finished(server)
+
+    def measure(self, fed: Federation, server: Kinds) -> Replies:
+        return self.wrapped.measure(fed, server)
+
+    def first_state(self, cohort: Cohort, rng: CohortRng) -> Tree:
+        pseudo = self.pseudo_labels(cohort, rng)
+        return self.wrapped.first_state(augmented(cohort, pseudo), rng) | prefixed("pseudo", pseudo)
+
+    def perform(
+        self, call: Call, row: Tree, cohort: Cohort, state: Tree, rng: CohortRng
+    ) -> tuple[Tree, Batch]:
+        """A step of the inner method, on the augmented training nodes; scores on true labels."""
+        if call.step == "count_right":
+            return super().perform(call, row, cohort, state, rng)
+        own = {name: leaf for name, leaf in state.items() if kind(name) == "pseudo"}
+        rest = {name: leaf for name, leaf in state.items() if name not in own}
+        if call.step != "evaluate":
+            cohort = augmented(cohort, nested(own)["pseudo"])
+        rest, batch = self.wrapped.perform(call, row, cohort, rest, rng)
+        return rest | own, batch
+
+    def conclude(self, fed: Federation, server: Kinds) -> Replies:
+        figures = {"pseudo_precision": SCALAR, "pseudo_nodes": SCALAR}
+        own = fed.ask("count_right", expect={"metric": figures})
+        further = self.wrapped.conclude(fed, server)
         if further is None or further.clients != own.clients:
             return own
-        return replace(own, body=own.body | further.body)
+        return own | further.kinds
 
     @client_step
-    def count_right(
-        self, cohort: Cohort, state: Tree, shared: Tree, each: Tree, rng: CohortRng
-    ) -> tuple[Tree, Reply]:
-        nodes_K, labels_K = _blocks(state)
+    def count_right(self, client: Client) -> Reply:
         counted = []
-        for graph, nodes, labels in zip(cohort.graphs, nodes_K, labels_K, strict=True):
+        for graph, nodes, labels in labelled_graphs(client.cohort, client.state["pseudo"]):
             known = graph.y[nodes] >= 0
             right = (graph.y[nodes] == labels)[known]
             counted.append((right.mean() if known.any() else 0.0, len(nodes)))
         precision_K, count_K = torch.tensor(counted, dtype=torch.float64).unbind(1)
-        body: Tree = {"metric/pseudo_precision": precision_K, "metric/pseudo_nodes": count_K}
-        return state, Reply(body)
+        return Reply(metric={"pseudo_precision": precision_K, "pseudo_nodes": count_K})
 
-    def _pseudo_labels(self, cohort: Cohort, rng: CohortRng) -> Tree:
+    def pseudo_labels(self, cohort: Cohort, rng: CohortRng) -> dict[str, Ragged]:
         """Each client's chosen nodes and their predicted classes."""
-        known = cohort.relabelled([self._known(g) for g in cohort.graphs])
-        model = initial_model(self.model, cohort.features, cohort.classes, cohort.dtype, rng.seed)
-        params_K = self.fit(spread(model, cohort.k), known, {}, rng).params_K
+        known = cohort.relabelled([self.known(g) for g in cohort.graphs])
+        model = spread(self.initial_model(cohort, rng.seed), cohort.k)
+        params_K = Client(self, known, rng, self.trainable(model)).fit(model)
         with torch.no_grad():
             chances = self.model.apply(params_K, cohort).softmax(1)
         by_client = zip(torch.split(chances, list(cohort.sizes)), cohort.graphs, strict=True)
@@ -146,25 +152,39 @@ class SelfTraining(Method):
             most_confident(own.numpy(), graph.train | graph.val, self.pseudo)
             for own, graph in by_client
         ]
-        sizes = tuple(len(nodes) for nodes, _ in chosen)
-        nodes, labels = (torch.from_numpy(np.concatenate(c)) for c in zip(*chosen, strict=True))
-        return {"pseudo/nodes": Ragged(nodes, sizes), "pseudo/labels": Ragged(labels, sizes)}
+        nodes_K, labels_K = zip(*chosen, strict=True)
+        return {
+            "nodes": Ragged.of([torch.from_numpy(nodes) for nodes in nodes_K]),
+            "labels": Ragged.of([torch.from_numpy(labels) for labels in labels_K]),
+        }
 
-    def _known(self, graph: Graph) -> Graph:
+    def known(self, graph: Graph) -> Graph:
+        """What the local model is trained on."""
         if self.labels == "train":
             return graph
         return graph.relabelled(
             y=graph.y, train=graph.train | graph.val, val=graph.val, name=graph.name
         )
 
-    def _augmented(self, cohort: Cohort, pseudo: Tree) -> Cohort:
-        graphs = []
-        for graph, nodes, labels in zip(cohort.graphs, *_blocks(pseudo), strict=True):
-            y = graph.y.copy()
-            y[nodes] = labels
-            train = graph.train | node_mask(nodes, graph.nodes)
-            graphs.append(graph.relabelled(y=y, train=train, val=graph.val, name=graph.name))
-        return cohort.relabelled(graphs)
+
+def augmented(cohort: Cohort, pseudo: Mapping[str, Any]) -> Cohort:
+    """The clients with pseudo-labelled nodes among their training nodes."""
+    graphs = []
+    for graph, nodes, labels in labelled_graphs(cohort, pseudo):
+        y = graph.y.copy()
+        y[nodes] = labels
+        train = graph.train | node_mask(nodes, graph.nodes)
+        graphs.append(graph.relabelled(y=y, train=train, val=graph.val, name=graph.name))
+    return cohort.relabelled(graphs)
+
+
+def labelled_graphs(
+    cohort: Cohort, pseudo: Mapping[str, Any]
+) -> Iterator[tuple[Graph, np.ndarray, np.ndarray]]:
+    """Each client's graph, its pseudo-labelled nodes, and their labels."""
+    blocks = (pseudo["nodes"].blocks(), pseudo["labels"].blocks())
+    for graph, nodes, labels in zip(cohort.graphs, *blocks, strict=True):
+        yield graph, nodes.numpy(), labels.numpy()
 
 
 def most_confident(
@@ -172,7 +192,7 @@ def most_confident(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nodes without labels most surely in each class, and those classes, by node number.
 
-    ``chances [n, classes]`` are a model's softmax; at most ``each`` nodes a class, of those whose
+    ``chances [n, classes]`` are a model's softmax; at most ``each`` nodes per class, of those whose
     likeliest class it is. Of equals the first node is taken.
     """
     predicted = chances.argmax(1)
@@ -183,13 +203,3 @@ def most_confident(
         chosen.append(members[np.argsort(-confidence[members], kind="stable")[:each]])
     nodes = np.sort(np.concatenate(chosen))
     return nodes, predicted[nodes]
-
-
-def _blocks(tree: Tree) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Each client's pseudo-labelled nodes, and their labels."""
-    columns = []
-    for name in ("pseudo/nodes", "pseudo/labels"):
-        leaf = tree[name]
-        assert isinstance(leaf, Ragged)
-        columns.append([block.numpy() for block in leaf.blocks()])
-    return columns[0], columns[1]

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.graph import Graph, make_graph
+from atoll.leaves import Ragged
 from atoll.models.base import Model
 from atoll.ops.propagation import ball
 from atoll.ops.sparse import Sparse, gcn_operator, mean_operator
-from atoll.tree import Params, Ragged
+from atoll.tree import Params
 
 # The products with features that a model begins with, by operator and hops, and their widths.
 Layout = dict[str, int]

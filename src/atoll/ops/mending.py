@@ -14,10 +14,10 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.graph import Features, Graph, dense
+from atoll.leaves import Ragged
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse
 from atoll.rng import CohortRng
-from atoll.tree import Ragged
 
 
 class Hidden(NamedTuple):

@@ -1,4 +1,4 @@
-"""Partitions: ways to cut one graph into parties. One scheme a file."""
+"""Partitions: ways to cut one graph into parties. One scheme per file."""
 
 from atoll.partition.base import Partition, partitions
 

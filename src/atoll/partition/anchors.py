@@ -1,4 +1,4 @@
-"""Anchors: entities that several parties hold. Parties learn rows, the server learns numbers."""
+"""Anchors: entities that several parties hold. Parties get rows, the server gets numbers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, nodes_of
+from atoll.options import check_options, option
 from atoll.registry import Registry
 
 partitions: Registry[Partition] = Registry("partition", "atoll.partition")
@@ -25,14 +26,13 @@ class Partition(ABC):
     """
 
     registered_name: ClassVar[str]
-    clients: int = 10
+    clients: int = option(10, at_least=1)
 
     def __post_init__(self) -> None:
-        if self.clients < 1:
-            raise AtollError(f"partition.clients is {self.clients}; there must be at least 1.")
+        check_options("partition", self)
 
     def cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
-        """The parties' graphs. Node ids tell which nodes are the same entity."""
+        """The parties' graphs. The same id means the same entity."""
         if self.clients > graph.nodes:
             raise AtollError(
                 f"{graph.name} has {graph.nodes} nodes and can't be cut into {self.clients} "
@@ -41,7 +41,7 @@ class Partition(ABC):
         return self._cut(graph, rng)
 
     def statistics(self, graph: Graph, rng: np.random.Generator) -> dict[str, float]:
-        """What the scheme itself can tell of a cut beyond the parties' graphs, for tables."""
+        """Statistics of a cut that the parties' graphs alone do not show, for tables."""
         return {}
 
     @abstractmethod
@@ -58,10 +58,3 @@ def by_nodes(graph: Graph, nodes_K: Iterable[np.ndarray]) -> list[Graph]:
 def by_owner(graph: Graph, owner: np.ndarray, clients: int) -> list[Graph]:
     """The induced graphs of disjoint owners ``[n]``; edges between owners are lost."""
     return by_nodes(graph, nodes_of(owner, clients))
-
-
-def nodes_of(owner: np.ndarray, parts: int) -> list[np.ndarray]:
-    """The nodes of each part, ascending."""
-    order = np.argsort(owner, kind="stable")
-    ends = np.cumsum(np.bincount(owner, minlength=parts))
-    return np.split(order, ends[:-1])

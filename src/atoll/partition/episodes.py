@@ -1,4 +1,4 @@
-"""Tasks with label domains of their own, sampled for each client."""
+"""Tasks with their own label domains, sampled per client."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def new_label_episodes(
     nodes of it to test on. Clients draw independently, so their nodes may coincide.
 
     Ambiguity: new classes are adapted to with "the same number of nodes as the support nodes", in
-    training there are 10 nodes a class, and Table 2 varies the number of labelled nodes as 2, 6,
+    training there are 10 nodes per class, and Table 2 varies the number of labelled nodes as 2, 6,
     10. With ``adapted = 0`` it is as many for each class as in training, namely ``labelled``, and
     both vary together; otherwise the number in training can stay at 10.
     """
@@ -65,18 +65,13 @@ def new_label_episodes(
             f"{graph.name} has {graph.classes} classes, so {new_classes} can't be new while as "
             f"many are drawn from the others; choose 1 to {graph.classes // 2} new classes."
         )
-    if labelled < 2 or tested < 1:
-        raise AtollError(
-            f"episodes need at least 2 labelled nodes a class and 1 to test, not {labelled} and "
-            f"{tested}."
-        )
     members = [np.flatnonzero(graph.y == c) for c in range(graph.classes)]
     for c, nodes in enumerate(members):
         needed = labelled if c < old else adapted + tested
         if len(nodes) < needed:
             raise AtollError(
                 f"class {c} of {graph.name} has {len(nodes)} nodes and episodes need {needed}; "
-                f"lower their number of nodes a class."
+                f"lower their number of nodes per class."
             )
     new = np.arange(old, graph.classes)
     sizes = (labelled, adapted, tested)

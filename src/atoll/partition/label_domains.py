@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atoll.errors import AtollError
-from atoll.graph import Graph, node_mask
+from atoll.graph import SPLITS, Graph, node_mask
+from atoll.options import option
 from atoll.partition.base import Partition, partitions
 from atoll.partition.episodes import Episode, new_label_episodes
 
@@ -18,26 +18,21 @@ class LabelDomains(Partition):
     Wang et al., 2020, Section 5.1.3; :func:`atoll.partition.episodes.new_label_episodes` has the
     sampling. The last ``new_classes`` classes are new. Every client holds the complete graph and
     the labels of its own nodes only: support and query nodes of ``new_classes`` of the other
-    classes, ``labelled`` nodes a class altogether; ``adapted`` nodes of each new class to adapt
+    classes, ``labelled`` nodes per class altogether; ``adapted`` nodes of each new class to adapt
     with (0: as many as ``labelled``); and ``tested`` further ones to test on.
 
-    ``rehearsal`` is for choosing settings without a look at the new classes: those are left out,
+    ``rehearsal`` is for choosing settings without using the new classes: those are left out,
     and the last ``new_classes`` of the others are the new ones.
 
-    Labels are those of the graph. Support nodes and nodes to adapt with train (classes tell them
-    apart), query nodes validate. The experiment's split is not used.
+    Labels are those of the graph. Support nodes and nodes to adapt with train (their classes
+    differ), query nodes validate. The experiment's split is not used.
     """
 
-    new_classes: int = 2
-    labelled: int = 10
-    adapted: int = 0
-    tested: int = 20
+    new_classes: int = option(2, at_least=1)
+    labelled: int = option(10, at_least=2, why="one supports and one queries")
+    adapted: int = option(0, at_least=0, why="0 means as many as labelled")
+    tested: int = option(20, at_least=1)
     rehearsal: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.adapted < 0:
-            raise AtollError(f"partition.adapted is {self.adapted}; it can't be negative.")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if self.rehearsal:
@@ -58,7 +53,7 @@ def without_last(graph: Graph, classes: int) -> Graph:
     """The same graph without the labels of its last classes."""
     left = graph.classes - classes
     known = graph.y < left
-    parts = {part: getattr(graph, part) & known for part in ("train", "val", "test")}
+    parts = {part: getattr(graph, part) & known for part in SPLITS}
     names = graph.class_names[:left]
     y = np.where(known, graph.y, -1)
     return replace(graph, y=y, classes=left, class_names=names, **parts)

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, by_owner, partitions
 
 
@@ -15,8 +16,8 @@ from atoll.partition.base import Partition, by_owner, partitions
 class Louvain(Partition):
     """Louvain communities merged at random into the clients, disjoint (FedSage).
 
-    Zhang et al., 2021, as FED-PUB's Appendix C.2 describes it: Louvain (Blondel et al., 2008) can't
-    be told how many communities to find, so the many it finds are merged at random, whatever
+    Zhang et al., 2021, as FED-PUB's Appendix C.2 describes it: Louvain (Blondel et al., 2008) does
+    not take a number of communities, so the many it finds are merged at random, whatever
     their properties, until there are as many as clients.
 
     Ambiguity: "randomly merge" is read as dealing the shuffled communities out in turn, so that
@@ -24,11 +25,7 @@ class Louvain(Partition):
     ``resolution`` above 1 gives more and smaller communities.
     """
 
-    resolution: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_resolution(self.resolution)
+    resolution: float = option(1.0, above=0)
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         community, count = louvain_communities(graph, self.clients, self.resolution, rng)
@@ -66,8 +63,3 @@ def louvain_communities(
     number = np.empty(len(size), dtype=np.int64)
     number[np.argsort(-size, kind="stable")] = np.arange(len(size))
     return number[found], len(size)
-
-
-def check_resolution(resolution: float) -> None:
-    if not resolution > 0:
-        raise AtollError(f"partition.resolution is {resolution}; it must be above 0.")

@@ -5,9 +5,10 @@ from typing import Literal
 
 import numpy as np
 
-from atoll.graph import Graph, Holding
-from atoll.partition.base import Partition, nodes_of, partitions
-from atoll.partition.louvain import check_resolution, louvain_communities
+from atoll.graph import Graph, Holding, nodes_of
+from atoll.options import option
+from atoll.partition.base import Partition, partitions
+from atoll.partition.louvain import louvain_communities
 
 
 @partitions.register("louvain-anchors")
@@ -24,7 +25,7 @@ class LouvainAnchors(Partition):
     Ambiguity: which edges a client has between two nodes it was lent. The text says that client A
     "has node 2 but does not have access to its neighboring nodes at client B", which speaks for
     keeping only edges with an end of one's own (``edges = "own"``: a cut edge is then held twice
-    and any other once). But Table 4.2 counts 1,582 edges a client on Cora with 4 clients and 804
+    and any other once). But Table 4.2 counts 1,582 edges per client on Cora with 4 clients and 804
     with 8, which is what all edges among a client's nodes come to (1,510 to 1,590 and 780 to 810
     over seeds; the other reading gives 1,420 to 1,460 and 725 to 740). ``induced``, the default,
     follows the table.
@@ -32,15 +33,11 @@ class LouvainAnchors(Partition):
     An anchor has its label and its place in the splits at each of its clients.
     """
 
-    resolution: float = 1.0
+    resolution: float = option(1.0, above=0)
     edges: Literal["induced", "own"] = "induced"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_resolution(self.resolution)
-
     def statistics(self, graph: Graph, rng: np.random.Generator) -> dict[str, float]:
-        """Communities a client has on average, the thesis's ``|C^k|``."""
+        """The mean number of communities per client, the thesis's ``|C^k|``."""
         _, count = louvain_communities(graph, self.clients, self.resolution, rng)
         return {"communities": count / self.clients}
 

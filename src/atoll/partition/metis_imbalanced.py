@@ -6,6 +6,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, by_owner, partitions
 from atoll.partition.metis import metis_parts
 
@@ -26,14 +27,10 @@ class MetisImbalanced(Partition):
     order of ``merged``.
     """
 
-    merged: tuple[int, ...] = (5, 3, 2, 2, 2)
+    merged: tuple[int, ...] = option((5, 3, 2, 2, 2), at_least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(size < 1 for size in self.merged):
-            raise AtollError(
-                f"partition.merged is {list(self.merged)}; each client merges at least 1 part."
-            )
         spare_clients = self.clients - len(self.merged)
         spare_parts = 2 * self.clients - sum(self.merged)
         fits = spare_parts >= spare_clients if spare_clients > 0 else spare_parts == 0

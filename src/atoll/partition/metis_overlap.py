@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
-from atoll.partition.base import Partition, by_nodes, nodes_of, partitions
+from atoll.graph import Graph, nodes_of
+from atoll.options import option
+from atoll.partition.base import Partition, by_nodes, partitions
 from atoll.partition.metis import metis_parts
 
 
@@ -26,15 +27,11 @@ class MetisOverlap(Partition):
     quarter of the edges of a part, which is what both ends in a random half leaves.
     """
 
-    samples: int = 5
-    share: float = 0.5
+    samples: int = option(5, at_least=1)
+    share: float = option(0.5, above=0, at_most=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.share <= 1:
-            raise AtollError(f"partition.share is {self.share}; it must be above 0, at most 1.")
-        if self.samples < 1:
-            raise AtollError(f"partition.samples is {self.samples}; there must be at least 1.")
         if self.clients % self.samples:
             raise AtollError(
                 f"partition.clients is {self.clients}, no multiple of partition.samples "

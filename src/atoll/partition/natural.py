@@ -6,23 +6,20 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, partitions
 
 
 @partitions.register("natural")
 @dataclass(frozen=True, kw_only=True)
 class Natural(Partition):
-    """A client for each natural owner in the data; nothing is invented.
+    """One client per natural owner in the data; nothing is invented.
 
     ``clients`` takes only so many, the largest first; 0, the default, takes all in the order of
     the data, so that parties written to folders and read back keep their numbers.
     """
 
-    clients: int = 0
-
-    def __post_init__(self) -> None:
-        if self.clients < 0:
-            raise AtollError(f"partition.clients is {self.clients}; 0 means every owner.")
+    clients: int = option(0, at_least=0, why="0 means every owner")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if not graph.holdings:

@@ -14,7 +14,7 @@ def client_network(graph: Graph, parties: Sequence[Graph]) -> sparse.csr_array:
     """Links between clients ``[K, K]``, in the order of the parties, zero on the diagonal.
 
     Entry (i, j) counts the edges of the whole graph from an entity of client j to an entity of
-    client i. With a node a client that is the adjacency matrix; with disjoint parties it counts
+    client i. With one node per client that is the adjacency matrix; with disjoint parties it counts
     the edges that the cut has lost.
 
     Where the data names its own links between owners (:attr:`~atoll.graph.Holding.links`), the

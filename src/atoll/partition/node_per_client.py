@@ -6,6 +6,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, by_nodes, partitions
 
 
@@ -24,11 +25,7 @@ class NodePerClient(Partition):
     several data points, they are the nodes of a natural holding: use ``natural`` there.
     """
 
-    clients: int = 0
-
-    def __post_init__(self) -> None:
-        if self.clients < 0:
-            raise AtollError(f"partition.clients is {self.clients}; 0 means every node.")
+    clients: int = option(0, at_least=0, why="0 means every node")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         if self.clients not in (0, graph.nodes):

@@ -7,6 +7,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, by_nodes, partitions
 
 
@@ -27,20 +28,13 @@ class PublicNodes(Partition):
     and leaves the others out. Equal degrees are ordered at random.
     """
 
-    clients: int = 4
-    public: float = 0.4
+    clients: int = option(4, at_least=1)
+    public: float = option(0.4, at_least=0, at_most=1)
     choose: Literal["random", "top-degree"] = "random"
-    private: float = 0.0
+    private: float = option(0.0, at_least=0, at_most=1, why="0 means all that are not public")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.public <= 1:
-            raise AtollError(f"partition.public is {self.public}; it must be from 0 to 1.")
-        if not 0 <= self.private <= 1:
-            raise AtollError(
-                f"partition.private is {self.private}; it must be from 0 (all that are not public) "
-                f"to 1."
-            )
         if self.public + self.clients * self.private > 1 + 1e-9:
             raise AtollError(
                 f"partition.public ({self.public:g}) and partition.private ({self.private:g}) for "

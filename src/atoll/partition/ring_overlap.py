@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atoll.errors import AtollError
 from atoll.graph import Graph
+from atoll.options import option
 from atoll.partition.base import Partition, by_nodes, partitions
 
 
@@ -25,12 +25,7 @@ class RingOverlap(Partition):
     sides: there ``n/2 * gamma / (2 - gamma)`` from each side make up the fraction.
     """
 
-    gamma: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.gamma <= 0.5:
-            raise AtollError(f"partition.gamma is {self.gamma}; it must be from 0 to 0.5.")
+    gamma: float = option(0.3, at_least=0, at_most=0.5)
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         arcs = np.array_split(rng.permutation(graph.nodes), self.clients)

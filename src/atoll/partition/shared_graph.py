@@ -15,8 +15,8 @@ from atoll.partition.base import Partition, partitions
 class SharedGraph(Partition):
     """Every client holds the complete graph; the labels are dealt out evenly (GraphFL).
 
-    Wang et al., 2020, Sections 5.1.3 and 5.1.4: the training nodes (80 a class) are dealt evenly to
-    50 clients, 9 to 70 for each, so that few classes are left at any one of them; each client's
+    Wang et al., 2020, Sections 5.1.3 and 5.1.4: the training nodes (80 per class) are dealt evenly
+    to 50 clients, 9 to 70 for each, so that few classes are left at any one of them; each client's
     are halved into support nodes, which train, and query nodes, which tune; the testing nodes are
     the same for all.
 

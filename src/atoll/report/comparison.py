@@ -7,15 +7,12 @@ together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from atoll.report.numbers import short, signed
-
-if TYPE_CHECKING:
-    from atoll.experiment.recipe import Recipe
-    from atoll.experiment.reproduce import Cell
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import Recipe
 
 # How far below the paper's its own method may score and still count as reproduced.
 _CLOSE = 1.0
@@ -93,7 +90,7 @@ def _gap(one: Cell, other: Cell) -> tuple[str, str, str]:
     count = min(len(one.values), len(other.values))
     first, second = np.array(one.values[:count]), np.array(other.values[:count])
     gaps = first - second
-    spread = gaps.std(ddof=1) if count > 1 else 0.0
-    known = count > 1 and spread > 0
+    std = gaps.std(ddof=1) if count > 1 else 0.0
+    known = count > 1 and std > 0
     p = f"{ttest_rel(first, second).pvalue:.2g}" if known else "-"
-    return f"{signed(gaps.mean())} ± {short(spread)}", str(count), p
+    return f"{signed(gaps.mean())} ± {short(std)}", str(count), p

@@ -10,7 +10,7 @@ import numpy as np
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
-from atoll.report.description import Description
+from atoll.partition.statistics import PartitionStatistics
 
 _DRAWN_NODES = 1200
 _DRAWN_CLIENTS = 12
@@ -18,7 +18,7 @@ _PER_ROW = 4
 _FORMATS = (".png", ".svg", ".pdf")
 
 
-def draw(description: Description, path: Path, title: str) -> None:
+def draw_partition(cut: PartitionStatistics, path: Path, title: str) -> None:
     """One picture of everything; its format follows from the file's ending."""
     if path.suffix not in _FORMATS:
         raise AtollError(
@@ -29,42 +29,40 @@ def draw(description: Description, path: Path, title: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    clients = min(len(description.parties), _DRAWN_CLIENTS)
+    clients = min(len(cut.parties), _DRAWN_CLIENTS)
     rows = -(-clients // _PER_ROW)
     figure = plt.figure(figsize=(14, 9 + 3.2 * rows), layout="constrained")
     figure.suptitle(title)
     parts: Any = figure.subfigures(3, 1, height_ratios=[4, 5, 3.2 * rows])
     top, middle, bottom = parts
     left, right = top.subplots(1, 2)
-    _labels(description, left)
-    _missing(description, right, top)
-    _graphs(description, middle, bottom, clients, rows)
+    _labels(cut, left)
+    _missing(cut, right, top)
+    _graphs(cut, middle, bottom, clients, rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
     plt.close(figure)
 
 
-def _labels(description: Description, axes: Any) -> None:
+def _labels(cut: PartitionStatistics, axes: Any) -> None:
     """Stacked bars: which classes each client holds."""
-    clients = np.arange(len(description.parties))
+    clients = np.arange(len(cut.parties))
     height = np.zeros(len(clients))
-    for c, counts in enumerate(description.labels.T):
+    for c, counts in enumerate(cut.labels.T):
         axes.bar(clients, counts, bottom=height, color=_colour(c), label=f"class {c}")
         height += counts
     axes.set(title="Labels of each client", xlabel="client", ylabel="nodes")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    if description.whole.classes <= 20:
+    if cut.whole.classes <= 20:
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
-def _missing(description: Description, axes: Any, figure: Any) -> None:
+def _missing(cut: PartitionStatistics, axes: Any, figure: Any) -> None:
     """Heatmap: edges lost between each pair of clients."""
-    image = axes.imshow(
-        description.missing, cmap="Blues", vmin=0, vmax=max(1, description.missing.max())
-    )
+    image = axes.imshow(cut.missing, cmap="Blues", vmin=0, vmax=max(1, cut.missing.max()))
     figure.colorbar(image, ax=axes, shrink=0.8)
     axes.set(
-        title=f"Missing edges between clients ({description.missing_edges} in all)",
+        title=f"Missing edges between clients ({cut.missing_edges} in all)",
         xlabel="client",
         ylabel="client",
     )
@@ -72,24 +70,24 @@ def _missing(description: Description, axes: Any, figure: Any) -> None:
         axis.get_major_locator().set_params(integer=True)
 
 
-def _graphs(description: Description, middle: Any, bottom: Any, clients: int, rows: int) -> None:
+def _graphs(cut: PartitionStatistics, middle: Any, bottom: Any, clients: int, rows: int) -> None:
     """The whole graph, then each client's own part of it, by label, shared nodes in black."""
-    drawn = sample(description.whole, _DRAWN_NODES)
-    part = description.whole.subgraph(drawn)
+    drawn = sample(cut.whole, _DRAWN_NODES)
+    part = cut.whole.subgraph(drawn)
     position = spring_layout(part)
-    anchors = description.anchors[drawn]
+    anchors = cut.anchors[drawn]
     axes = middle.subplots()
     _network(axes, position, part.edges, np.arange(len(drawn)), part.y, anchors)
-    shown = "" if len(drawn) == description.whole.nodes else f" ({len(drawn)} nodes drawn)"
+    shown = "" if len(drawn) == cut.whole.nodes else f" ({len(drawn)} nodes drawn)"
     axes.set_title(f"The whole graph by label, shared nodes in black{shown}")
-    place = np.full(description.whole.nodes, -1)
+    place = np.full(cut.whole.nodes, -1)
     place[drawn] = np.arange(len(drawn))
     panels = np.atleast_1d(bottom.subplots(rows, _PER_ROW)).reshape(-1)
     for client, panel in enumerate(panels):
         panel.axis("off")
         if client >= clients:
             continue
-        graph, nodes = description.parties[client], place[description.places[client]]
+        graph, nodes = cut.parties[client], place[cut.places[client]]
         edges = nodes[graph.edges]
         mine, kinds = nodes[nodes >= 0], graph.y[nodes >= 0]
         _network(panel, position, edges[:, (edges >= 0).all(axis=0)], mine, kinds, anchors[mine])

@@ -5,22 +5,20 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from atoll.files import write_bytes
-
-if TYPE_CHECKING:
-    from atoll.experiment.recipe import Plot, Recipe, Target
-    from atoll.experiment.reproduce import Cell
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import Plot, Recipe, Target
 
 _PANEL = (4.4, 3.4)
 _PER_ROW = 3
 Pair = tuple["Target", "Cell"]
 
 
-def draw(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
+def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
     """One panel for each group of rows (for each cell, if they are heatmaps)."""
     import matplotlib
 
@@ -77,7 +75,7 @@ def _series(members: Sequence[Pair]) -> dict[str, list[Pair]]:
 
 
 def _lines(axes: Any, members: Sequence[Pair]) -> None:
-    """A column is a line with its standard deviation as a band, a row a place on the x axis."""
+    """One line per column with its std as a band, one place on the x axis per row."""
     names = list(dict.fromkeys(t.row for t, _ in members))
     for column, pairs in _series(members).items():
         x = np.array([names.index(t.row) if t.x is None else t.x for t, _ in pairs], dtype=float)
@@ -92,7 +90,7 @@ def _lines(axes: Any, members: Sequence[Pair]) -> None:
 
 
 def _bars(axes: Any, members: Sequence[Pair]) -> None:
-    """A row is a group of bars, a column a bar in each."""
+    """One group of bars per row, with one bar per column."""
     names = list(dict.fromkeys(t.row for t, _ in members))
     series = _series(members)
     width = 0.8 / len(series)
@@ -115,7 +113,7 @@ def _boxes(axes: Any, members: Sequence[Pair]) -> None:
 
 
 def _curves(axes: Any, members: Sequence[Pair]) -> None:
-    """A column over rounds, mean over clients and seeds."""
+    """One line over rounds per column, mean over clients and seeds."""
     for target, cell in members:
         if cell.array is not None:
             axes.plot(range(1, len(cell.array) + 1), cell.array, linewidth=1, label=target.column)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from atoll.report.comparison import paired, standing
 from atoll.report.numbers import short, signed
-
-if TYPE_CHECKING:
-    from atoll.experiment.recipe import Recipe
-    from atoll.experiment.reproduce import Cell
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import Recipe
 
 _INTERVAL = "95 %"
 # A grid with more columns is turned over.
@@ -46,15 +43,15 @@ def _means(recipe: Recipe) -> str:
 def _published(cell: Cell) -> str:
     if cell.paper is None:
         return "-"
-    spread = f" ± {short(cell.paper_std)}" if cell.paper_std else ""
-    return short(cell.paper) + spread
+    std = f" ± {short(cell.target.std)}" if cell.target.std else ""
+    return short(cell.paper) + std
 
 
 def _compared(cell: Cell) -> tuple[str, str]:
     """The difference and what is allowed; nothing where nothing was published."""
     if cell.difference is None:
         return "-", "-"
-    allowed = short(cell.tolerance) + (" (outside)" if cell.outside else "")
+    allowed = short(cell.target.tolerance) + (" (outside)" if cell.outside else "")
     return signed(cell.difference), allowed
 
 
@@ -68,7 +65,7 @@ def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
 
 
 def overview(kept: Mapping[Recipe, Sequence[Cell]]) -> list[tuple[str, str, str, str, str]]:
-    """A line a recipe: name, title, cells that were run, of how many, and how many are outside."""
+    """One line per recipe: name, title, cells that were run, of how many, how many are outside."""
     return [
         (
             recipe.name,
@@ -109,7 +106,7 @@ def overview_page(kept: Mapping[Recipe, Sequence[Cell]]) -> str:
 
 
 def _grid(cells: Sequence[Cell]) -> list[str]:
-    """Ours at a glance, the paper's in brackets: rows by columns, or the other way if too wide."""
+    """Our means with the paper's in brackets: rows by columns, or the other way if too wide."""
     rows = list(dict.fromkeys(cell.row for cell in cells))
     columns = list(dict.fromkeys(cell.column for cell in cells))
     texts = {(cell.row, cell.column): _glance(cell) for cell in cells}
@@ -127,7 +124,8 @@ def _grid(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _warning(cells: Sequence[Cell], earlier: Sequence[Cell]) -> list[str]:
+def _warning(cells: Sequence[Cell]) -> list[str]:
+    earlier = [cell for cell in cells if not cell.is_current]
     if not earlier:
         return []
     names = ", ".join(f"{cell.row} {cell.column}" for cell in earlier)
@@ -143,8 +141,12 @@ def _glance(cell: Cell) -> str:
     return f"{short(cell.ours)} ± {short(cell.std)}{published}"
 
 
-def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()) -> str:
-    """The page that ``atoll reproduce`` writes; it tells which cells have earlier settings."""
+def _command(recipe: Recipe, cell: Cell) -> str:
+    return f"atoll reproduce {recipe.name} --row {cell.row} --seeds {len(cell.values)}"
+
+
+def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
+    """The page that ``atoll reproduce`` writes; it names cells that have earlier settings."""
     lines = [f"# {recipe.header.title}", "", recipe.header.source, ""]
     if recipe.header.notes:
         lines += [recipe.header.notes.strip(), ""]
@@ -156,7 +158,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()
         "Written by `atoll reproduce`; do not edit.",
         "",
         *_grid(cells),
-        *_warning(cells, earlier),
+        *_warning(cells),
         *standing(recipe, cells),
         "Each cell:",
         "",
@@ -167,7 +169,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell], earlier: Sequence[Cell] = ()
         *paired(recipe, cells),
         "Commands:",
         "",
-        *(f"    {command}" for command in dict.fromkeys(cell.command for cell in cells)),
+        *(f"    {command}" for command in dict.fromkeys(_command(recipe, cell) for cell in cells)),
         "",
     ]
     return "\n".join(lines)

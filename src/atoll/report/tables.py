@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atoll.experiment.result import Result
-from atoll.report.description import Description
+from atoll.partition.statistics import PartitionStatistics
 
 _FILE_WIDTH = 110
 _MOST_ROWS = 60
@@ -35,7 +35,7 @@ def size(count: int) -> str:
 
 
 def comparison(results: Sequence[Result]) -> Table:
-    """One row a method: test accuracy as mean and spread over clients, at the best round."""
+    """One row per method: test score as mean and std over clients, at the best round."""
     first, clients = results[0].experiment, max(result.clients for result in results)
     table = Table(
         title=f"{first.data.registered_name}, {clients} clients "
@@ -43,8 +43,8 @@ def comparison(results: Sequence[Result]) -> Table:
         caption="percent, mean over clients, at the round with the best mean validation score",
     )
     table.add_column("method")
-    for heading in (f"test {results[0].metric}", "spread", "worst client", "best round",
-                    "ms a round", "sent up", "sent down"):  # fmt: skip
+    for heading in (f"test {results[0].metric}", "std over clients", "worst client", "best round",
+                    "ms per round", "sent up", "sent down"):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
         known = result.test_scores()
@@ -61,13 +61,13 @@ def comparison(results: Sequence[Result]) -> Table:
     return table
 
 
-def describe_table(description: Description) -> Table:
-    """One row a client, then the whole graph."""
-    facts = description.summary()
+def partition_table(cut: PartitionStatistics) -> Table:
+    """One row per client, then the whole graph."""
+    facts = cut.summary()
     network = facts["connectivity"]
     connected = "not connected" if network is None else f"lambda_max(B_N L^+) = {network:.3g}"
     table = Table(
-        title=f"{description.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
+        title=f"{cut.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
         f"{facts['features']} features, {facts['classes']} classes",
         caption=f"{facts['anchors']} nodes held by several clients, {facts['missing_edges']} edges "
         f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}; network of clients: "
@@ -86,7 +86,7 @@ def describe_table(description: Description) -> Table:
         table.add_row(f"{more} more", *["..."] * (len(columns) - 1))
     table.add_section()
     whole = [facts[column.replace(" ", "_")] for column in numbers if column != "labelled"]
-    whole.insert(3, int(description.whole.train.sum()))
+    whole.insert(3, int(cut.whole.train.sum()))
     cells = [f"{c:.3f}" if isinstance(c, float) else str(c) for c in whole]
     table.add_row("whole", *([""] if named else []), *cells)
     return table

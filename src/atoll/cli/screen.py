@@ -1,0 +1,67 @@
+"""What commands show: results on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from atoll.experiment.config import Experiment
+    from atoll.experiment.result import Result
+    from atoll.experiment.runner import Progress
+
+
+def show_results(results: list[Result], as_json: bool) -> None:
+    """One row per run, and whether joining pays; or its summary as JSON."""
+    from atoll.report.tables import comparison, console, joining
+
+    if as_json:
+        summaries = [result.summary() for result in results]
+        print(json.dumps(summaries[0] if len(summaries) == 1 else summaries))
+        return
+    screen = console()
+    screen.print(comparison(results))
+    alone = [r for r in results if r.experiment.method.registered_name == "local"]
+    for result in results:
+        if alone and result is not alone[0] and not result.experiment.method.pooled:
+            screen.print(joining(alone[0], result))
+    for result in results:
+        screen.print(f"kept in {result.run_dir}", style="dim", soft_wrap=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Any]:
+    """A bar on stderr with a note at its end; the caller starts it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    bar = RichProgress(*columns, console=Console(stderr=True))
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+@contextmanager
+def progress(chosen: Experiment) -> Iterator[Progress]:
+    """A bar over rounds, with the current validation accuracy; shown once a round is done."""
+    with progress_bar() as bar:
+        task = bar.add_task(chosen.method.registered_name, total=chosen.run.rounds, note="")
+
+        def advance(r: int, val: float) -> None:
+            bar.start()
+            note = {} if val != val else {"note": f"validation {100 * val:.1f} %"}
+            bar.update(task, completed=r, **note)
+
+        yield advance

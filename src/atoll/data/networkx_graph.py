@@ -1,0 +1,97 @@
+"""A NetworkX graph as a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import polars
+
+from atoll.data.in_memory import InMemory, from_graph
+from atoll.data.table_files import Table, free_name
+from atoll.data.tables import Tables, graph_of
+from atoll.errors import AtollError
+
+if TYPE_CHECKING:
+    import networkx
+
+
+def from_networkx(
+    graph: networkx.Graph,
+    *,
+    label: str = "label",
+    features: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    split: str = "",
+    owner: str = "",
+    class_names: Sequence[str] = (),
+    standardise: bool = False,
+    directed: bool = False,
+    name: str = "networkx",
+) -> InMemory:
+    """A NetworkX graph as the ``data`` of :func:`atoll.run`.
+
+    ``label``, ``split``, ``owner`` and ``features`` name node attributes, with the meanings of
+    the dataset ``tables``; without ``features`` every other attribute is one.
+    A node without the label is unlabelled. An attribute may be a vector (a list or an array of
+    numbers). A node's id is its name as text.
+    """
+    ids = _names(graph)
+    attributes = list(dict.fromkeys(key for _, values in graph.nodes(data=True) for key in values))
+    key = free_name("node", {str(attribute) for attribute in attributes})
+    nodes = polars.DataFrame(
+        [
+            polars.Series(key, ids, dtype=polars.String),
+            *(_attribute(graph, attribute) for attribute in attributes),
+        ]
+    )
+    ends = [(str(a), str(b)) for a, b in graph.edges()]
+    edges = polars.DataFrame(
+        ends, schema={"source": polars.String, "target": polars.String}, orient="row"
+    )
+    columns = Tables(
+        id=key,
+        label=label,
+        split=split,
+        owner=owner,
+        features=tuple(features),
+        categorical=tuple(categorical),
+        class_names=tuple(class_names),
+        standardise=standardise,
+        directed=directed,
+    )
+    return from_graph(
+        graph_of(
+            _table(nodes, "the NetworkX graph", lambda row: f"node '{ids[row]}'"),
+            _table(edges, "the NetworkX graph", lambda row: f"edge {row + 1}"),
+            columns,
+            name,
+            owner,
+        )
+    )
+
+
+def _names(graph: networkx.Graph) -> list[str]:
+    """The nodes as text, each of which must be another."""
+    ids = [str(node) for node in graph]
+    if not ids:
+        raise AtollError("the NetworkX graph has no nodes; add some.")
+    if len(set(ids)) != len(ids):
+        twice = next(name for place, name in enumerate(ids) if name in ids[:place])
+        raise AtollError(
+            f"two nodes of the NetworkX graph are called '{twice}' when written as text; rename "
+            f"one."
+        )
+    return ids
+
+
+def _attribute(graph: networkx.Graph, key: str) -> polars.Series:
+    """One attribute of every node; null where a node lacks it."""
+    values = [graph.nodes[node].get(key) for node in graph]
+    plain = [value.tolist() if hasattr(value, "tolist") else value for value in values]
+    return polars.Series(str(key), plain, strict=False)
+
+
+def _table(frame: polars.DataFrame, source: str, place: Callable[[int], str]) -> Table:
+    # Attributes have Python's types, node by node: text among numbers is a mistake, as in CSV.
+    return Table(frame, source, place, typed=False, noun="attribute", prefix="")

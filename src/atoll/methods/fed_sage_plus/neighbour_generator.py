@@ -1,0 +1,158 @@
+"""NeighGen: a model that says how many neighbours a node has lost, and makes them up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.models.base import add_bias, fan_in
+from atoll.ops.dropout import dropout
+from atoll.ops.mending import Impaired
+from atoll.ops.ragged import ragged_linear, segment_sum
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+
+class Generated(NamedTuple):
+    """Generated neighbours: the node of each ``[R]``, features ``[R, f]``, rows per client."""
+
+    owner: Tensor
+    rows: Tensor
+    sizes: tuple[int, ...]
+
+
+class Output(NamedTuple):
+    """Predicted numbers of missing neighbours ``[N]``, and the neighbours."""
+
+    degree: Tensor
+    generated: Generated
+
+
+@dataclass(frozen=True)
+class NeighbourGenerator:
+    """NeighGen (Zhang et al., 2021, section 4.1), K of them at once.
+
+    - Encoder: two GraphSAGE layers, ``z_v [latent]``.
+    - dGen: ``n_v = relu(w z_v + b)``; rounded, and at most ``most``, it says how many are made.
+    - fGen: ``x_v^p = tanh(W2 relu(W1 (z_v + e_p)))`` with a noise ``e_p ~ N(0, I)`` of its own for
+      every neighbour p.
+    - A GraphSAGE classifier of the mended graph, whose loss teaches the generator as well.
+
+    Parameters have a leading K axis. ``rng`` None means no dropout, but noise there always is.
+    """
+
+    latent: int = 128
+    most: int = 5
+    dropout: float = 0.5
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        h, wide = self.latent, 2 * self.latent
+        params: Params = {}
+        for layer, inputs, outputs in (
+            ("encode1", features, h),
+            ("encode2", h, h),
+            ("classify1", features, h),
+            ("classify2", h, classes),
+        ):
+            params[f"{layer}.neighbour"] = fan_in(rng, inputs, inputs, outputs)
+            params[f"{layer}.self"] = fan_in(rng, inputs, inputs, outputs)
+            params[f"{layer}.bias"] = fan_in(rng, inputs, outputs)
+        for layer, inputs, outputs in (
+            ("degree", h, 1),
+            ("feature1", h, wide),
+            ("feature2", wide, features),
+        ):
+            params[f"{layer}.weight"] = fan_in(rng, inputs, inputs, outputs)
+            params[f"{layer}.bias"] = fan_in(rng, inputs, outputs)
+        # A relu that starts below zero for every node would never learn.
+        params["degree.bias"] = torch.full((1,), 0.5, dtype=torch.float64)
+        return params
+
+    def generate(
+        self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng, training: bool = True
+    ) -> Output:
+        """What the generators make of the cohort's nodes."""
+        z = self.encode(p, cohort, rng if training else None)
+        degree = _dense(z, p, "degree", cohort.sizes).flatten().relu()
+        counts = degree.detach().round().clamp(max=self.most).long()
+        owner = torch.repeat_interleave(torch.arange(len(z)), counts)
+        sizes = tuple(int(part.sum()) for part in torch.split(counts, list(cohort.sizes)))
+        noise = [
+            s.standard_normal((m, self.latent)) for s, m in zip(rng.streams, sizes, strict=True)
+        ]
+        noisy = z.index_select(0, owner) + torch.from_numpy(np.concatenate(noise)).to(z.dtype)
+        h = _dense(noisy, p, "feature1", sizes).relu()
+        h = dropout(h, self.dropout, rng if training else None, sizes)
+        rows = _dense(h, p, "feature2", sizes).tanh()
+        return Output(degree, Generated(owner, rows, sizes))
+
+    def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+        """``z [N, latent]``."""
+        neighbours = cohort.linear(p["encode1.neighbour"], propagated="mean")
+        h = neighbours + cohort.linear(p["encode1.self"])
+        h = dropout(add_bias(h, p, "encode1.bias", cohort).relu(), self.dropout, rng, cohort.sizes)
+        neighbours = cohort.operator("mean") @ ragged_linear(
+            h, p["encode2.neighbour"], cohort.sizes
+        )
+        h = neighbours + ragged_linear(h, p["encode2.self"], cohort.sizes)
+        return add_bias(h, p, "encode2.bias", cohort).relu()
+
+    def classify(
+        self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, nodes: Tensor
+    ) -> Tensor:
+        """Class scores of ``nodes [M]`` by two GraphSAGE layers on the mended graph.
+
+        A generated neighbour has one neighbour, its node, so the mended graph need not be built:
+        each mean over neighbours is taken over the real and the generated ones.
+        """
+        cohort, (owner, rows, sizes) = impaired.cohort, generated
+        count = len(cohort.batch)
+        neighbours = (impaired.degree + torch.bincount(owner, minlength=count)).clamp(min=1)
+
+        def mean(real_mean: Tensor, made_sum: Tensor) -> Tensor:
+            return (impaired.degree[:, None] * real_mean + made_sum) / neighbours[:, None]
+
+        bias1, client = p["classify1.bias"], cohort.batch
+        real = mean(
+            cohort.linear(p["classify1.neighbour"], propagated="mean"),
+            _summed_products(generated, p["classify1.neighbour"], cohort.sizes),
+        )
+        real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
+        # The second layer looks at those generated for the nodes in question only.
+        needed = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
+        sizes = tuple(int(part.sum()) for part in torch.split(needed, list(sizes)))
+        owner, rows = owner[needed], rows[needed]
+        node = cohort.linear(p["classify1.neighbour"]).index_select(0, owner)
+        made = node + ragged_linear(rows, p["classify1.self"], sizes) + bias1[client[owner]]
+        made = ragged_linear(made.relu(), p["classify2.neighbour"], sizes)
+        second = mean(
+            cohort.operator("mean") @ ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
+            segment_sum(made, owner, count),
+        )
+        own = ragged_linear(real, p["classify2.self"], cohort.sizes)
+        return (second + own + p["classify2.bias"][client])[nodes]
+
+
+def _summed_products(generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]) -> Tensor:
+    """The sum over a node's generated neighbours of their rows times weights ``[N, h]``.
+
+    Sums are multiplied rather than rows where there are fewer of them.
+    """
+    owner, rows, sizes = generated
+    count = sum(nodes_K)
+    if count < len(rows):
+        return ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
+    return segment_sum(ragged_linear(rows, weight_K, sizes), owner, count)
+
+
+def _dense(h: Tensor, p: Mapping[str, Tensor], layer: str, sizes: tuple[int, ...]) -> Tensor:
+    """A linear layer on rows of which ``sizes`` belong to each client."""
+    product = ragged_linear(h, p[f"{layer}.weight"], sizes)
+    client = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    return product + p[f"{layer}.bias"].index_select(0, client)

@@ -1,0 +1,140 @@
+"""One model that clients train and the server averages: what FedAvg and its family share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
+from atoll.methods.base import SCALAR, Info, Method
+from atoll.methods.client import Client
+from atoll.options import option
+from atoll.tree import Kinds, Params, spread
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalModel(Method):
+    """A round: a ``fraction`` of the clients train the global model, the server averages theirs.
+
+    A method of this family changes one of the hooks: :meth:`view` (on which graphs clients work),
+    :meth:`local_training`, :meth:`public` (which part of a model leaves a client), :meth:`counted`
+    (what clients are weighed by), or :meth:`round` itself, in terms of :meth:`train_some` and
+    :meth:`averaged`.
+
+    ``evaluates`` says which model a client is scored with: ``local``, the one it has just trained
+    and would go on using (as in FED-PUB's code), or ``global``, the new average, which is sent to
+    every client for the purpose.
+
+    ``weights`` says what a client counts in the average: its ``labelled`` nodes ``s_k``;
+    ``labelled-and-size``, ``s_k n_k`` with ``n_k`` all its nodes (Fed-GALA, eq. 3.2); or ``equal``,
+    the same for every client that has a labelled node. The average is
+    ``sum_k w_k theta_k / sum_k w_k``. With ``literal_weights`` it is eq. 3.2 to the letter,
+    ``sum_k (s_k / s)(n_k / n) theta_k``, whose weights sum to about 1/K rather than 1.
+    """
+
+    fraction: float = option(1.0, above=0, at_most=1)
+    evaluates: Literal["local", "global"] = "local"
+    weights: Literal["labelled", "labelled-and-size", "equal"] = "labelled"
+    literal_weights: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.literal_weights and self.weights != "labelled-and-size":
+            raise AtollError(
+                "method.literal_weights has a meaning only with "
+                "method.weights = 'labelled-and-size'; other weights sum to one anyway."
+            )
+
+    def start(self, info: Info, seed: int) -> Kinds:
+        return {"model": self.public(self.initial_model(info, seed))}
+
+    def join(self, client: Client) -> Kinds:
+        model = self.initial_model(client.cohort, client.rng.seed)
+        return self.trainable(spread(model, client.k))
+
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        chosen, total = self.train_some(fed, server)
+        return {**server, "model": self.averaged(fed, total, chosen)}
+
+    def train_some(
+        self,
+        fed: Federation,
+        server: Kinds,
+        step: str = "train",
+        expect: Mapping[str, Any] | None = None,
+        each: Mapping[str, Any] | None = None,
+        **shared: Mapping[str, Any],
+    ) -> tuple[tuple[int, ...], Total]:
+        """Have the chosen clients train the global model: who they are, and the sum they make.
+
+        ``expect`` is what a reply holds besides the model; ``shared`` and ``each`` are sent along.
+        """
+        chosen, model = self.chosen(fed), {"model": server["model"]}
+        total = fed.sum(
+            step, shared=model | shared, each=each, to=chosen, expect=model | dict(expect or {})
+        )
+        return chosen, total
+
+    def chosen(self, fed: Federation) -> tuple[int, ...]:
+        """A random share of the clients, at least one, drawn anew each round."""
+        if self.fraction == 1.0:
+            return fed.clients
+        count = max(1, round(self.fraction * len(fed.clients)))
+        drawn = fed.rng("pick clients").choice(len(fed.clients), size=count, replace=False)
+        return tuple(fed.clients[i] for i in sorted(np.asarray(drawn).tolist()))
+
+    def averaged(self, fed: Federation, total: Total, clients: Sequence[int]) -> Params:
+        """The new global model, from the sum of the models of some clients."""
+        model: Params = total.mean["model"]
+        if self.literal_weights:
+            sizes = fed.sum("sizes", to=clients, expect={"size": dict.fromkeys(_SIZES, SCALAR)})
+            labelled, nodes = (sizes.count * float(sizes.mean["size"][what]) for what in _SIZES)
+            model = {name: p * (total.weight / (labelled * nodes)) for name, p in model.items()}
+        return model
+
+    @client_step
+    def train(self, client: Client, model: Params) -> Reply:
+        trained = self.local_training(client, model)
+        return Reply(model=self.public(trained), weight=self.weight(client))
+
+    def public(self, params: Params) -> Params:
+        """The part of a model that is shared: by default all of it."""
+        return params
+
+    def weight(self, client: Client) -> Tensor:
+        """What each client counts in the average ``[K]``."""
+        cohort = self.counted(client)
+        if self.weights == "equal":
+            return (cohort.labelled > 0).double()
+        if self.weights == "labelled":
+            return cohort.labelled
+        return cohort.labelled * torch.tensor(cohort.sizes, dtype=torch.float64)
+
+    def counted(self, client: Client) -> Cohort:
+        """The data that clients are weighed by."""
+        return client.cohort
+
+    @client_step
+    def sizes(self, client: Client) -> Reply:
+        """How many labelled nodes and how many nodes a client has; the server sees sums only."""
+        cohort = self.counted(client)
+        nodes = torch.tensor(cohort.sizes, dtype=torch.float64)
+        return Reply(size={"labelled": cohort.labelled, "nodes": nodes})
+
+    def measure(self, fed: Federation, server: Kinds) -> Replies:
+        sent = {"model": server["model"]} if self.evaluates == "global" else {}
+        return fed.ask("evaluate", shared=sent, expect=self.task.blank_scores())
+
+
+_SIZES = ("labelled", "nodes")
+
+
+def pick(fed: Federation, fraction: float) -> tuple[int, ...]:
+    raise NotImplementedError("converted methods use self.chosen(fed)")

@@ -1,0 +1,179 @@
+"""What PPFL-GNN's two methods share: the server that aligns public nodes' embeddings."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.errors import AtollError
+from atoll.federation.protocol import Federation, Replies, Reply, client_step, updated
+from atoll.leaves import Ragged, RaggedLike
+from atoll.methods.base import SCALAR, Info, Method
+from atoll.methods.client import Client
+from atoll.methods.ppfl.downstream import Classifier, cross_validated
+from atoll.methods.ppfl.procrustes import align, pairs
+from atoll.options import option
+from atoll.tree import Kinds, Params
+
+log = logging.getLogger("atoll")
+NEIGHBOURS = (1, 5, 10)
+
+
+def judge(classifier: Classifier) -> Callable[[EmbeddingAlignment, Client], Reply]:
+    """The step that cross-validates a classifier on each client's own nodes.
+
+    Only the score leaves. Each classifier is a step of its own, and so has its own randomness.
+    """
+
+    @client_step
+    def step(self: EmbeddingAlignment, client: Client) -> Reply:
+        cohort, scores = client.cohort, []
+        blocks = torch.split(self.embeddings(client), list(cohort.sizes))
+        for graph, h, stream in zip(cohort.graphs, blocks, client.rng.streams, strict=True):
+            chosen = graph.y >= 0 if self.judged == "all" else graph.val | graph.test
+            seed = int(stream.integers(2**31))
+            vectors = h.numpy()[chosen]
+            scores.append(cross_validated(classifier, vectors, graph.y[chosen], self.folds, seed))
+        return Reply(metric={classifier: torch.tensor(scores, dtype=torch.float64)})
+
+    return step
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingAlignment(Method):
+    """Clients share embeddings of public nodes; the server aligns and averages them.
+
+    The server of Algorithms 1 and 2 of PPFL-GNN (Zhang et al., 2023). A round: every client gets
+    its public nodes' averages ``X_i'`` (nothing in the first round), trains, and sends its public
+    nodes' embeddings ``X_i``. For every pair the server finds the orthogonal map from one space
+    into the other on the nodes both hold, and returns to each client the average in its own space.
+    Public nodes are a client's anchors: entities that another client holds, too. Which of them two
+    clients share may differ from pair to pair.
+
+    ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent.
+    ``classifiers``, ``folds`` and ``judged`` set the final judgement of the embeddings (section
+    4.2): an MLP and an SVC, or one of them, cross-validated at each client on ``all`` its labelled
+    nodes or on the ``held-out`` ones (validation and test), of which only the scores leave it.
+    ``watch`` has the SVC judge every round (Figures 3 to 6).
+
+    The server's state keeps the alignment precision of every round, ``alignment/precision
+    [rounds, 3]``: the mean over ordered pairs of the share of public nodes that find themselves
+    among their 1, 5 and 10 nearest neighbours once they are moved into the other space.
+    """
+
+    tasks = ("nodes",)
+    needs_anchors = True
+
+    exchange: bool = True
+    classifiers: tuple[Classifier, ...] = ("svc", "mlp")
+    folds: int = option(5, at_least=2)
+    judged: Literal["all", "held-out"] = "all"
+    watch: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.classifiers:
+            raise AtollError("method.classifiers is empty; name 'mlp', 'svc' or both.")
+
+    @abstractmethod
+    def width(self, info: Info) -> int:
+        """How many numbers an embedding has."""
+
+    @abstractmethod
+    def embeddings(self, client: Client) -> Tensor:
+        """What each node is represented by in the end ``[N, d]``."""
+
+    def start(self, info: Info, seed: int) -> Kinds:
+        width = self.width(info)
+        if self.exchange:
+            warn_of_scarce_pairs(info, width)
+        precision = torch.zeros(0, len(NEIGHBOURS), dtype=torch.float64)
+        return {
+            "public": {"vectors": Ragged.empty(info.clients, width, dtype=info.dtype)},
+            "alignment": {"numbers": info.anchor_numbers, "precision": precision},
+        }
+
+    def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        """One pass of the loop of Algorithms 1 and 2: clients train, the server aligns."""
+        if not self.exchange:
+            fed.ask("train", expect={})
+            return server
+        sent, numbers = server["public"]["vectors"], server["alignment"]["numbers"]
+        due = dict(zip(fed.clients, numbers.sizes, strict=True))
+        expect = {"vectors": RaggedLike(sent.values.new_zeros(sent.values.shape[1]), exactly=due)}
+        replies = fed.ask("train", each={"public": server["public"]}, expect={"public": expect})
+        X, held = replies["public"]["vectors"], numbers.take(replies.rows.tolist())
+        found = align(X.blocks(), [own.numpy() for own in held.blocks()], NEIGHBOURS)
+        precision = torch.cat([server["alignment"]["precision"], found.precision[None]])
+        # Who did not answer gets what it would have got: it is still in that space.
+        server = updated(server, replies.rows, public={"vectors": Ragged.of(found.means)})
+        return server | {"alignment": {"numbers": numbers, "precision": precision}}
+
+    def measure(self, fed: Federation, server: Kinds) -> Replies:
+        replies = super().measure(fed, server)
+        watched: Params = {}
+        if self.watch:
+            judged = fed.ask("judge_svc", to=replies.clients, expect={"metric": {"svc": SCALAR}})
+            replies = replies.without(set(replies.clients) - set(judged.clients))
+            watched = judged["metric"]
+        further = agreement(server, replies) | watched
+        # These concern no split: they are the same for training, validation and test.
+        splits = replies["metric"]["nodes"]
+        return replies | {"metric": {n: v[:, None].expand_as(splits) for n, v in further.items()}}
+
+    def conclude(self, fed: Federation, server: Kinds) -> Replies:
+        first, *others = self.classifiers
+        replies = fed.ask(f"judge_{first}", expect={"metric": {first: SCALAR}})
+        for name in others:
+            expect = {"metric": {name: SCALAR}}
+            further = fed.ask(f"judge_{name}", to=replies.clients, expect=expect)
+            replies = replies.without(set(replies.clients) - set(further.clients)) | further.kinds
+        return replies | {"metric": agreement(server, replies)}
+
+    judge_svc = judge("svc")
+    judge_mlp = judge("mlp")
+
+
+def warn_of_scarce_pairs(info: Info, width: int) -> None:
+    """Say where clients share too few nodes for an alignment of ``width`` dimensions."""
+    sizes = [len(here) for _, _, here, _ in pairs(info.anchors)]
+    scarce = sum(size < width for size in sizes)
+    if scarce:
+        log.warning(
+            "%d of %d ordered pairs of clients share fewer nodes than an embedding has numbers "
+            "(%d); their alignment fits them whatever they hold, and tells little.",
+            scarce,
+            len(sizes),
+            width,
+        )
+    if not sizes:
+        log.warning("no two clients share a node: there is nothing to align.")
+
+
+def agreement(server: Kinds, replies: Replies) -> Params:
+    """The last round's alignment precision, the same for each client that replied."""
+    precision: Tensor = server["alignment"]["precision"]
+    return {
+        f"precision_{k}": column[-1].expand(len(replies.clients))
+        for k, column in zip(NEIGHBOURS, precision.T, strict=True)
+        if len(column)
+    }
+
+
+def public_rows(h: Tensor, cohort: Cohort) -> dict[str, Ragged]:
+    """What may travel of the nodes' embeddings ``[N, d]``: those of public nodes."""
+    return {"vectors": Ragged(h[cohort.anchors.values], cohort.anchors.sizes)}
+
+
+def received(cohort: Cohort, public: dict[str, Ragged] | None) -> tuple[Tensor, Tensor]:
+    """The averages that arrived, and the rows of the nodes they are of; none in round one."""
+    sent = Ragged.empty(cohort.k, 0, dtype=cohort.dtype) if public is None else public["vectors"]
+    blocks = zip(cohort.anchors.blocks(), sent.sizes, strict=True)
+    return sent.values, torch.cat([rows[:size] for rows, size in blocks])

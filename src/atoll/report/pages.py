@@ -1,0 +1,32 @@
+"""Writing the pages and plots of kept results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from atoll.files import write_text
+from atoll.report.plots import draw_recipe
+from atoll.report.reproduction import markdown, overview_page
+from atoll.reproduction.cells import Cell
+from atoll.reproduction.recipe import Recipe, load_recipe, recipe_names
+from atoll.reproduction.results import load_cells
+
+
+def write_page(out: Path, recipe: Recipe) -> list[Cell]:
+    """The page about the kept cells of a recipe, and its plot; nothing if there are none."""
+    cells = list(load_cells(out, recipe).values())
+    if not cells:
+        return cells
+    if recipe.plot is not None:
+        draw_recipe(recipe, cells, out / f"{recipe.name}.svg")
+    write_text(out / f"{recipe.name}.md", markdown(recipe, cells))
+    return cells
+
+
+def write_pages(out: Path) -> dict[Recipe, list[Cell]]:
+    """All pages and their index, written anew; returns every recipe with what is kept of it."""
+    recipes = [load_recipe(name) for name in recipe_names()]
+    kept = {recipe: write_page(out, recipe) for recipe in recipes}
+    if any(kept.values()):
+        write_text(out / "README.md", overview_page(kept))
+    return kept

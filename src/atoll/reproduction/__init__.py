@@ -1,0 +1,1 @@
+"""Papers' tables and figures: recipes, the studies behind their cells, and kept results."""

@@ -1,0 +1,84 @@
+"""Cells of a paper's table: our numbers beside the paper's."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from scipy.special import stdtrit
+
+from atoll.errors import AtollError
+from atoll.experiment.config import Table, describe, resolve
+from atoll.reproduction.recipe import Target
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of a target: one value per seed, and all it takes to run it again.
+
+    ``settings`` are those of the first seed. ``array`` is what a plot needs beyond the numbers: a
+    curve over rounds, mean over seeds, or a matrix, of the first seed.
+    """
+
+    target: Target
+    values: tuple[float, ...]
+    best_rounds: tuple[int, ...]
+    seconds: float
+    settings: Table
+    environment: dict[str, Any]
+    array: list[Any] | None = None
+
+    @property
+    def row(self) -> str:
+        return self.target.row
+
+    @property
+    def column(self) -> str:
+        return self.target.column
+
+    @property
+    def paper(self) -> float | None:
+        return self.target.paper
+
+    @cached_property
+    def ours(self) -> float:
+        """The mean over seeds."""
+        return statistics.mean(self.values)
+
+    @cached_property
+    def std(self) -> float:
+        """The standard deviation over seeds."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
+
+    @property
+    def interval(self) -> float:
+        """Half the 95 % interval of the mean over seeds, by Student's t."""
+        n = len(self.values)
+        if n < 2:
+            return math.nan
+        return float(stdtrit(n - 1, 0.975)) * self.std / math.sqrt(n)
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.paper is None else self.ours - self.paper
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is off the paper's number by more than the recipe allows."""
+        if self.difference is None or (self.target.above == "fine" and self.difference > 0):
+            return False
+        return abs(self.difference) > self.target.tolerance
+
+    @cached_property
+    def is_current(self) -> bool:
+        """Whether it was run with what the recipe says now."""
+        try:
+            # Resolved anew, settings that have come since have their defaults.
+            before = describe(resolve(self.settings))
+        except AtollError:
+            return False
+        return json.dumps(before) == json.dumps(describe(self.target.experiment(0)))

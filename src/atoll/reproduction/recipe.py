@@ -1,0 +1,194 @@
+"""Recipes: a table or figure of a paper as settings, seeds, published numbers and a tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from atoll.errors import AtollError, unknown
+from atoll.experiment.config import Experiment, build, merged, read_table, resolve
+from atoll.options import check_options, option
+from atoll.reproduction.studies.base import Study, studies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What holds for the whole table.
+
+    ``measure`` is the study that makes its cells: ``run`` trains and reads a figure of the
+    result (a column's ``figure``; the test score by default), ``statistics`` describes a
+    partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
+    ``relative``. A cell may also be off by ``paper_stds`` times the paper's own standard deviation,
+    where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
+    run in every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
+    ``compare`` names pairs of columns, as ``"A > B"``, whose difference is tested in every row that
+    has both. ``favourite`` is the column of the paper's own method, whose standing is shown.
+    """
+
+    title: str
+    source: str
+    notes: str = ""
+    seeds: int = option(3, at_least=1)
+    tolerance: float = option(1.0, at_least=0)
+    relative: bool = False
+    paper_stds: float = option(0.0, at_least=0)
+    above: Literal["fine", "outside"] = "outside"
+    measure: str = "run"
+    columns: tuple[str, ...] = ()
+    interval: bool = False
+    compare: tuple[str, ...] = ()
+    favourite: str = ""
+
+    def __post_init__(self) -> None:
+        check_options("recipe", self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """How the cells are drawn.
+
+    ``lines``: one line per column, one place on the x axis per row (its ``x``). ``bars``: one
+    group of bars per row. ``boxes``: one box per cell, over seeds. ``curves``: one panel per row,
+    one line over rounds per column. ``heatmaps``: one panel per cell. Rows with the same ``panel``
+    share axes.
+    """
+
+    kind: Literal["lines", "bars", "boxes", "curves", "heatmaps"]
+    x: str = ""
+    y: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One cell: a row, a column, what was published, if anything, and how to run it."""
+
+    row: str
+    column: str
+    paper: float | None
+    std: float
+    tolerance: float
+    above: Literal["fine", "outside"]
+    figure: str
+    panel: str
+    x: float | None
+    settings: Mapping[str, Mapping[str, Any]]
+
+    def experiment(self, seed: int) -> Experiment:
+        return resolve(merged(self.settings, {"run": {"seed": seed}}))
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    name: str
+    header: Header
+    targets: tuple[Target, ...]
+    plot: Plot | None = None
+
+    @property
+    def study(self) -> Study:
+        return studies[self.header.measure]()
+
+    def chosen(self, rows: list[str], columns: list[str]) -> list[Target]:
+        """The cells in some rows and columns; none named means all."""
+        for part, names in (("row", rows), ("column", columns)):
+            known = {getattr(target, part) for target in self.targets}
+            for name in names:
+                if name not in known:
+                    raise unknown(f"{part} of {self.name}", name, known)
+        return [
+            target
+            for target in self.targets
+            if (not rows or target.row in rows) and (not columns or target.column in columns)
+        ]
+
+
+def recipe_folder() -> Path:
+    """The recipes of a source tree, or the ones packed into the installed package."""
+    package = Path(__file__).resolve().parents[1]
+    in_tree = package.parents[1] / "recipes"
+    return in_tree if in_tree.is_dir() else package / "recipes"
+
+
+def recipe_names() -> list[str]:
+    """Every ``PAPER/TABLE`` there is."""
+    folder = recipe_folder()
+    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.glob("*/*.toml"))
+
+
+def load_recipe(name: str) -> Recipe:
+    """``PAPER/TABLE`` from the recipes folder."""
+    folder = recipe_folder()
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        raise unknown("recipe", name, recipe_names())
+    table = read_table(path)
+    try:
+        settings, rows = (table.pop(key) for key in ("settings", "rows"))
+    except KeyError as missing:
+        raise AtollError(f"'{path}' has no section {missing}; a recipe needs one.") from None
+    methods, plot = table.pop("methods", {}), table.pop("plot", None)
+    header = build(Header, name, table)
+    targets = [
+        _target(f"{name} {row}", row, column, entry, header, settings, methods)
+        for row, entry in rows.items()
+        for column in _columns(entry, header)
+    ]
+    if header.favourite:
+        known = {target.column for target in targets}
+        if header.favourite not in known:
+            raise unknown(f"favourite of {name}:", header.favourite, known)
+    drawn = None if plot is None else build(Plot, f"{name} plot", plot)
+    return Recipe(name, header, tuple(targets), drawn)
+
+
+def _columns(entry: Mapping[str, Any], header: Header) -> list[str]:
+    """The columns of a row: those for all rows, its published ones, and further ones of its own."""
+    named = (*header.columns, *entry.get("paper", {}), *entry.get("columns", ()))
+    return list(dict.fromkeys(named))
+
+
+def _target(
+    where: str,
+    row: str,
+    column: str,
+    entry: Mapping[str, Any],
+    header: Header,
+    settings: Mapping[str, Mapping[str, Any]],
+    methods: Mapping[str, Mapping[str, Any]],
+) -> Target:
+    own = merged(settings, entry.get("settings", {}))
+    figure = column
+    if studies[header.measure].trains:
+        if column not in methods:
+            raise unknown(f"column in {where}:", column, methods)
+        of_column = dict(methods[column])
+        figure = of_column.pop("figure", "")
+        of_row = entry.get("methods", {})
+        for name in of_row:
+            if name not in methods:
+                raise unknown(f"column among the methods of {where}:", name, methods)
+        # A column is called after its method, unless it or its row names another.
+        named = "name" in of_column.get("method", {}) or "name" in own.get("method", {})
+        own = merged(
+            own, {} if named else {"method": {"name": column}}, of_column, of_row.get(column, {})
+        )
+    published = entry.get("paper", {}).get(column)
+    paper, std = published if isinstance(published, list) else (published, 0.0)
+    tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
+    if header.relative:
+        tolerance = tolerance * abs(paper or 0.0)
+    allowed = max(float(tolerance), header.paper_stds * std)
+    return Target(
+        row=row,
+        column=column,
+        paper=None if paper is None else float(paper),
+        std=float(std),
+        tolerance=allowed,
+        above=header.above,
+        figure=figure,
+        panel=entry.get("panel", ""),
+        x=entry.get("x"),
+        settings=own,
+    )

@@ -1,0 +1,72 @@
+"""Embeddings that clients train together, compared with those they train alone."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from atoll.errors import AtollError
+from atoll.experiment.config import Experiment
+from atoll.experiment.runner import run_experiment
+from atoll.methods.ppfl.downstream import Classifier
+from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment
+from atoll.reproduction.studies.base import Findings, Study, studies
+
+
+@studies.register("alignment")
+class Alignment(Study):
+    """PPFL-GNN's tables: the same clients with and without exchange, evaluated by MLP and SVC.
+
+    Both train for the same number of rounds from the same start. Figures, in percent, for each
+    classifier ``c``: ``c_loc`` and ``c_fed`` (means over clients), ``c_loc_1`` to ``c_fed_4`` (each
+    client's), ``c_gain`` (the difference of the means), ``c_gain_1`` to ``c_gain_4`` and
+    ``c_global`` (the differences of all clients added up, the paper's GLOBAL); and the final
+    alignment ``precision_1``, ``precision_5`` and ``precision_10``. With one client there is
+    nothing to exchange: ``c_loc`` is the full graph.
+    """
+
+    trains = False
+    caption = "Micro-F1 in percent, cross-validated at each client"
+
+    def findings(self, experiment: Experiment) -> Findings:
+        method = experiment.method
+        if not isinstance(method, EmbeddingAlignment):
+            raise AtollError(
+                f"{method.registered_name} aligns no embeddings; choose ppfl-deepwalk or ppfl-gat "
+                f"for the study 'alignment'."
+            )
+        alone, _ = _evaluated(experiment, method, exchange=False)
+        figures = _scores(alone, "loc", method.classifiers)
+        if len(alone) > 1:
+            together, precision = _evaluated(experiment, method, exchange=True)
+            figures |= _scores(together, "fed", method.classifiers) | precision
+            for c in method.classifiers:
+                gain = figures[f"{c}_fed"] - figures[f"{c}_loc"]
+                figures |= {f"{c}_gain": gain, f"{c}_global": gain * len(alone)}
+                figures |= {
+                    f"{c}_gain_{k}": figures[f"{c}_fed_{k}"] - figures[f"{c}_loc_{k}"]
+                    for k in range(1, len(alone) + 1)
+                }
+        return Findings(figures)
+
+
+def _evaluated(
+    experiment: Experiment, method: EmbeddingAlignment, exchange: bool
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Each client's scores after a run, and how well the spaces were aligned."""
+    chosen = replace(experiment, method=replace(method, exchange=exchange))
+    with tempfile.TemporaryDirectory() as scratch:
+        result = run_experiment(chosen, Path(scratch) / "run")
+    agreed = {n: 100 * v for n, v in result.figures.items() if n.startswith("precision_")}
+    return result.per_client, agreed
+
+
+def _scores(
+    clients: list[dict[str, Any]], which: str, classifiers: tuple[Classifier, ...]
+) -> dict[str, float]:
+    found = {}
+    for c in classifiers:
+        scores = [100 * client[c] for client in clients]
+        found[f"{c}_{which}"] = sum(scores) / len(scores)
+        found |= {f"{c}_{which}_{k}": score for k, score in enumerate(scores, start=1)}
+    return found

@@ -1,0 +1,64 @@
+"""Training, and the figures of its result."""
+
+import tempfile
+from pathlib import Path
+
+import polars
+
+from atoll.cohort import SPLITS
+from atoll.errors import AtollError, unknown
+from atoll.experiment.config import Experiment
+from atoll.experiment.result import Result
+from atoll.experiment.runner import run_experiment
+from atoll.reproduction.studies.base import Findings, Study, studies
+
+
+@studies.register("run")
+class Run(Study):
+    """Train, and read figures of the result; scores are in percent.
+
+    ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round, or in the
+    last one if training ended before.
+    """
+
+    caption = "Scores in percent"
+
+    def findings(self, experiment: Experiment) -> Findings:
+        with tempfile.TemporaryDirectory() as scratch:
+            result = run_experiment(experiment, Path(scratch) / "run", ledger=False)
+            return self.of(result)
+
+    def of(self, result: Result) -> Findings:
+        """What is read of a finished run."""
+        return of_result(result)
+
+    def figure(self, found: Findings, name: str) -> float:
+        column, at, round = name.partition("@")
+        if not at:
+            return super().figure(found, name)
+        if column not in found.arrays:
+            raise unknown("figure", column, found.arrays)
+        scored = found.arrays["round"].tolist()
+        # A run whose method has finished keeps the scores of its last round.
+        wanted = min(int(round), scored[-1])
+        if wanted not in scored:
+            raise AtollError(
+                f"figure '{name}': round {round} has no scores; let run.score_every divide it."
+            )
+        return float(found.arrays[column][scored.index(wanted)])
+
+
+def of_result(result: Result) -> Findings:
+    """A run's figures, and each score's mean over clients as a curve over rounds."""
+    figures = {
+        name: 100 * value if _is_score(name) else value for name, value in result.figures.items()
+    }
+    scores = [name for name in result.history.columns if _is_score(name)]
+    means = result.history.group_by("round").agg(polars.col(*scores).mean()).sort("round")
+    curves = {name: 100 * means[name].to_numpy() for name in scores}
+    return Findings(figures, curves | {"round": means["round"].to_numpy()}, result.best_round)
+
+
+def _is_score(name: str) -> bool:
+    """Scores are shares of one; losses and everything else are what they are."""
+    return name.startswith(tuple(f"{s}_" for s in SPLITS)) and not name.endswith("_loss")

@@ -1,5 +1,0 @@
-"""Studies: from an experiment to named numbers, which recipes set beside a paper's."""
-
-from atoll.studies.base import Study, studies
-
-__all__ = ["Study", "studies"]

@@ -1,0 +1,66 @@
+"""What ``atoll list`` shows."""
+
+from dataclasses import dataclass, fields
+
+import pytest
+from rich.console import Console
+
+from atoll.experiment.config import _REGISTRIES
+from atoll.options import option
+from atoll.registry import Registry
+from atoll.report.components import component, names_table
+
+EVERYTHING = [
+    pytest.param(section, name, id=f"{section} {name}")
+    for section, (registry, _) in _REGISTRIES.items()
+    for name in registry
+]
+
+
+def shown(what):
+    screen = Console(width=200)
+    with screen.capture() as text:
+        screen.print(what)
+    return [line.rstrip() for line in text.get().splitlines()]
+
+
+@dataclass
+class Shaky:
+    """Shakes the weights [a little].
+
+    More about it.
+    """
+
+    share: float = option(0.5, above=0, at_most=1)
+    sizes: tuple[int, ...] = (1, 2)
+    hard: bool = False
+
+
+def test_a_component_has_a_summary_and_a_line_per_option():
+    Registry("toy", "nowhere").register("shaky")(Shaky)
+    name, summary, _, heading, *options, _, hint = shown(component(Shaky, "model"))
+    assert (name, summary) == ("shaky", "Shakes the weights [a little].")
+    assert heading.split() == ["option", "values", "default"]
+    assert [line.split(maxsplit=1) for line in options] == [
+        ["share", "float, above 0 and at most 1  0.5"],
+        ["sizes", "tuple[int, ...]               (1, 2)"],
+        ["hard", "bool                          false"],
+    ]
+    assert hint == "Set with: --set model.OPTION=VALUE"
+
+
+@pytest.mark.parametrize(("section", "name"), EVERYTHING)
+def test_every_component_can_be_shown(section, name):
+    cls = _REGISTRIES[section][0][name]
+    lines = shown(component(cls, section))
+    assert lines[0] == name
+    assert lines[1]
+    own = {f.name for f in fields(cls)} - {"task", "model", "optimizer"}
+    assert own <= {line.split()[0] for line in lines if line}
+    if section == "method":
+        assert lines[2].startswith("Unless others are chosen: task ")
+
+
+def test_names_have_a_line_each():
+    registry, _ = _REGISTRIES["optimizer"]
+    assert [line.split()[0] for line in shown(names_table(registry))] == list(registry)

@@ -1,0 +1,36 @@
+import pytest
+
+from atoll.errors import AtollError
+from atoll.experiment.config import resolve
+from atoll.reproduction.studies.alignment import Alignment
+
+SMALL = {
+    "data": {"name": "communities", "nodes": 90, "communities": 3, "classes": 3, "degree": 6.0},
+    "partition": {"name": "public-nodes", "clients": 2},
+    "method": {"name": "ppfl-deepwalk", "walks": 3, "length": 10, "dimensions": 4},
+    "run": {"rounds": 3},
+}
+
+
+def test_figures_add_up():
+    found = Alignment().findings(resolve(SMALL)).figures
+    for c in ("mlp", "svc"):
+        loc = [found[f"{c}_loc_{k}"] for k in (1, 2)]
+        fed = [found[f"{c}_fed_{k}"] for k in (1, 2)]
+        assert found[f"{c}_loc"] == pytest.approx(sum(loc) / 2)
+        assert found[f"{c}_global"] == pytest.approx(sum(fed) - sum(loc))
+        assert found[f"{c}_gain"] == pytest.approx(found[f"{c}_global"] / 2)
+        assert found[f"{c}_gain_2"] == pytest.approx(fed[1] - loc[1])
+        assert all(0 < score <= 100 for score in (*loc, *fed))
+    assert 0 < found["precision_1"] <= found["precision_10"] <= 100
+
+
+def test_one_client_is_the_full_graph():
+    whole = SMALL | {"partition": {"name": "public-nodes", "clients": 1}}
+    found = Alignment().findings(resolve(whole)).figures
+    assert set(found) == {"mlp_loc", "mlp_loc_1", "svc_loc", "svc_loc_1"}
+
+
+def test_other_methods_have_nothing_to_compare():
+    with pytest.raises(AtollError, match="fed-avg aligns no embeddings"):
+        Alignment().findings(resolve(SMALL | {"method": {"name": "fed-avg"}}))
