@@ -50,3 +50,8 @@ def test_options_as_people_see_them() -> None:
     assert shown["kind"] == ("a | b", "a")
     assert shown["name"] == ("str", "(must be given)")
     assert shown["inner"][1] == "[]"
+
+
+def test_a_value_that_is_no_choice_is_refused_in_python_too() -> None:
+    with pytest.raises(AtollError, match=r"^unknown value of model.kind: 'c'.*a, b"):
+        Shaky("x", kind="c")  # type: ignore[arg-type]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from atoll.errors import AtollError
+from atoll.errors import AtollError, unknown
 
 Number = int | float
 _TESTS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
@@ -38,16 +39,35 @@ def option(
 
 
 def check_options(section: str, component: Any) -> None:
-    """Refuse values out of bounds with one sentence; ``section`` is the config's, as in TOML."""
+    """Refuse values out of bounds, or none of the choices, with one sentence.
+
+    ``section`` is the config's, as in TOML.
+    """
+    choices = _choices(type(component))
     for spec in fields(component):
         declared = declared_bounds(type(component), spec.name)
         value = getattr(component, spec.name)
+        if spec.name in choices and value not in choices[spec.name]:
+            raise not_a_choice(f"{section}.{spec.name}", value, choices[spec.name])
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, int | float) and not _within(one, declared):
                 why = f" ({declared['why']})" if declared["why"] else ""
                 raise AtollError(
                     f"{section}.{spec.name} is {one}; it must be {bounds_text(declared)}{why}."
                 )
+
+
+@lru_cache(maxsize=1024)
+def _choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """The options that take one of a few values, and these."""
+    hints = get_type_hints(cls)
+    literal = (spec.name for spec in fields(cls) if get_origin(hints[spec.name]) is Literal)
+    return {name: get_args(hints[name]) for name in literal}
+
+
+def not_a_choice(where: str, value: Any, choices: tuple[Any, ...]) -> AtollError:
+    """An error for a value that is none of those an option takes."""
+    return unknown(f"value of {where}:", str(value), [str(choice) for choice in choices])
 
 
 def declared_bounds(cls: type[Any], name: str) -> Mapping[str, Any]:

@@ -83,7 +83,7 @@ def test_a_client_without_test_nodes_has_no_say():
     accuracy = torch.tensor([[0.5, 0.5, 0.5], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]).double()
     nodes = torch.tensor([[4, 4, 4], [4, 4, 4], [4, 4, 0]]).double()
     body = {"metric/accuracy": accuracy, "metric/nodes": nodes}
-    found = scored.added_to(Replies((0, 1, 2), body, torch.ones(3)), {}).body
+    found = scored.added_to(Replies((0, 1, 2), body, torch.ones(3), torch.arange(3)), {}).body
     weighted = found["metric/weighted_accuracy"]
     assert weighted[:, 0].mean().item() == pytest.approx(0.1 * 0.5 + 0.3 * 1.0)
     assert weighted[:2, 2].mean().item() == pytest.approx(0.25 * 0.5 + 0.75 * 1.0)
