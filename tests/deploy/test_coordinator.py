@@ -13,6 +13,7 @@ from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.runner import run_experiment
 from atoll.federation.codec import Answer, decode_request
 from atoll.methods.base import methods
+from atoll.tree import flat
 from result_comparison import assert_same_result
 from small_federations import community_parties
 from thread_fleet import again, deployed, experiment
@@ -172,7 +173,9 @@ def test_below_the_quorum_it_waits_then_stops_and_the_model_stays(tmp_path):
     assert 1.5 < time.monotonic() - started < 20
     round, state, _ = load_checkpoint(coordinator.run_dir)
     assert round == 2
-    assert all(torch.equal(state[name], coordinator.rounds.state[name]) for name in state)
+    held = flat(coordinator.rounds.state)
+    assert set(held) == set(flat(state))
+    assert all(torch.equal(leaf, held[name]) for name, leaf in flat(state).items())
     # With the sites back it goes on to what an undisturbed run gives.
     continued = again(coordinator)
     continued.run()
@@ -248,6 +251,24 @@ def test_junk_from_a_site_is_left_out(junk, tmp_path):
     result = coordinator.run()
     assert set(result.history["client"]) == {1, 2}
     assert "essay" not in (coordinator.run_dir / "status.json").read_text()
+
+
+def test_the_rows_of_two_clients_from_one_site_are_put_on_record_and_left_out(tmp_path):
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
+    odd = coordinator.plan.sites[0]
+
+    def two_rows(site, message):
+        if site != odd or not is_step(message):
+            return None
+        return Answer(decode_request(message).id, {"body/a": torch.zeros(2, 3)}).encode()
+
+    coordinator.fleet.fault = two_rows
+    result = coordinator.run()
+    assert set(result.history["client"]) == {1, 2}
+    assert result.rejected_replies == len(coordinator.fed.rejections) == 4
+    assert {(r.client, r.reason) for r in coordinator.fed.rejections} == {
+        (0, "it is not one client's reply")
+    }
 
 
 def test_sites_that_mean_different_classes_are_refused(tmp_path):

@@ -21,8 +21,8 @@ _KEPT = 4
 class Durable:
     """The folder of one run at one site: what the run is, its anchors, its last states.
 
-    A state's file is named after the round it belongs to and rewritten, atomically, whenever a
-    step of that round changes the state. "The state after round r" is therefore the newest file
+    A state's file is named after the round it belongs to and rewritten, atomically, after every
+    step of that round. "The state after round r" is therefore the newest file
     of a round up to r, also for a site that sat some rounds out.
     """
 

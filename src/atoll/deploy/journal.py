@@ -15,7 +15,6 @@ from scipy import sparse
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.files import write_json
-from atoll.leaves import Ragged
 
 _STATUS, _HANDOVER = "status.json", "handover"
 _SITES, _ATTEMPT = "sites.json", "attempt.json"
@@ -68,10 +67,11 @@ class Journal:
         if not path.is_file():
             numbers = match()
             values = torch.from_numpy(np.concatenate(numbers))
-            write_tree(path, {"anchors": Ragged(values, tuple(len(n) for n in numbers))}, {})
-        anchors = read_tree(path)[0]["anchors"]
-        assert isinstance(anchors, Ragged)
-        return tuple(block.numpy() for block in anchors.blocks())
+            write_tree(path, {"anchors": values}, {"sizes": [len(n) for n in numbers]})
+        tree, facts = read_tree(path)
+        anchors = tree["anchors"]
+        assert isinstance(anchors, torch.Tensor)
+        return tuple(block.numpy() for block in torch.split(anchors, facts["sizes"]))
 
     def network(self, method: str) -> sparse.csr_array:
         """The network among sites that the operator has laid down for the server."""

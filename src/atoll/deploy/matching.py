@@ -134,7 +134,7 @@ def _points(leaf: Leaf) -> np.ndarray:
 
 def _dense(leaf: Leaf) -> torch.Tensor:
     if not isinstance(leaf, torch.Tensor):
-        raise ValueError("no plain list")
+        raise ValueError("not a plain list")
     return leaf
 
 

@@ -10,7 +10,7 @@ from atoll.deploy.fleet import Fleet
 from atoll.errors import AtollError
 from atoll.federation.codec import Answer, BadMessage, Request, step_batch, step_request
 from atoll.federation.protocol import Call, Federation
-from atoll.federation.validation import Batch
+from atoll.federation.validation import Batch, Rejection
 from atoll.tree import Tree, take
 
 log = logging.getLogger("atoll")
@@ -104,7 +104,10 @@ class Remote(Federation):
             try:
                 usable[site] = step_batch(client, answer)
             except BadMessage as problem:
-                self.reject(call.step, client, str(problem))
+                self.rejections.append(Rejection(self.round, call.step, client, str(problem)))
+                log.warning(
+                    "site '%s': its reply to '%s' is left out: %s.", site, call.step, problem
+                )
         if len(usable) < min(self.quorum, len(to)):
             raise BelowQuorum(self.shortage())
         # In the order of ``to``, so that sums do not depend on the order of arrival.

@@ -31,9 +31,8 @@ from atoll.federation.codec import (
 )
 from atoll.federation.host import Host
 from atoll.graph import Graph
-from atoll.leaves import Ragged
 from atoll.rng import stream
-from atoll.tree import Leaf, Tree, copy, kind
+from atoll.tree import copy, kind
 
 log = logging.getLogger("atoll")
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -189,20 +188,7 @@ class _RunAtSite:
         if request.attempt != self.attempt:
             earlier = self.durable.rolled_back(call.round)
             self.host.state = copy(self._fresh) if earlier is None else earlier
-        before = _versions(self.host.state)
         [batch] = self.host.perform(call, self.host.cohort.clients, row)
-        changed = _versions(self.host.state) != before
-        if changed or (request.attempt, call.round) != (self.attempt, self.round):
-            self.durable.save(call.round, request.attempt, self.host.state)
+        self.durable.save(call.round, request.attempt, self.host.state)
         self.attempt, self.round = request.attempt, call.round
         return step_answer(request, batch)
-
-
-def _versions(state: Tree) -> dict[str, tuple[int, int]]:
-    """Which tensors a state is made of, and how often each was written to."""
-    return {name: (id(t), t._version) for name, t in ((n, _values(v)) for n, v in state.items())}
-
-
-def _values(leaf: Leaf) -> torch.Tensor:
-    assert isinstance(leaf, torch.Tensor | Ragged), "a state has no other leaves"
-    return leaf if isinstance(leaf, torch.Tensor) else leaf.values
