@@ -52,7 +52,7 @@ def imports(src: Path) -> list[Import]:
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 # Modules that are imported by name, as registries and lazy commands do.
-                names = [node.value]
+                names = [node.value] if "." in node.value else []
             found += [Import(importer, n) for n in names if n in known and n != importer]
     return sorted(set(found))
 

@@ -262,7 +262,8 @@ def test_clients_train_and_are_scored_on_the_augmented_graphs():
         a[links[:, 0], links[:, 1]] = a[links[:, 1], links[:, 0]] = 1.0
         edges = a.nonzero().T.numpy()
         graphs.append(type(graph)(**_fields(graph) | {"edges": edges}))
-    scores = gala().scores(under(ours.clients, "model"), Cohort(graphs, dtype=torch.float64))
+    method, augmented = gala(), Cohort(graphs, dtype=torch.float64)
+    scores = method.task.scores(method.model, under(ours.clients, "model"), augmented)
     torch.testing.assert_close(ours.replies.body["metric/loss"], scores["loss"])
     assert not torch.equal(ours.replies.body["metric/loss"], without.replies.body["metric/loss"])
 

@@ -9,12 +9,11 @@ from atoll.federation.validation import without
 from atoll.graph import dense
 from atoll.leaves import Ragged
 from atoll.methods.base import Info
-from atoll.methods.fed_sage_plus import FedSagePlus, on_mended
+from atoll.methods.fed_sage_plus import FedSagePlus, mending, on_mended
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
 from atoll.methods.fed_sage_plus.mending import impair
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.models.sage import SAGE
-from atoll.ops import mending
 from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
@@ -161,7 +160,7 @@ def test_a_graph_is_mended_once_and_scores_come_from_the_mended_one():
     counts, rows = outcome.clients["mended/counts"], outcome.clients["mended/rows"]
     cohort = outcome.fed.host.cohort
     mended = cohort.with_inputs(mending.Mended(cohort, counts, rows))
-    expected = method.scores(under(outcome.clients, "model"), mended)
+    expected = method.task.scores(method.model, under(outcome.clients, "model"), mended)
     assert torch.equal(outcome.replies.body["metric/loss"], expected["loss"])
 
 

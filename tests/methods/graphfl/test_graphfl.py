@@ -10,6 +10,7 @@ from support import assert_same, assert_same_model, make, train
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.graph import dense
+from atoll.methods.client import Client
 from atoll.methods.graphfl import GraphFL
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
@@ -176,11 +177,10 @@ def test_a_step_on_clusters_sees_those_clusters_only():
     method = make("graphfl", clusters=3, model=SGC())
     params = train(method, community_parties((30,)), rounds=0).server
     theta = {n: p[None] for n, p in under(params, "model").items()}
-    losses = {
-        round(method.loss(theta, cohort, CohortRng(0, [0], r, "step")).item(), 9) for r in range(30)
-    }
+    clients = [Client(method, cohort, CohortRng(0, [0], r, "step"), {}) for r in range(30)]
+    losses = {round(client.loss(theta, training=True).item(), 9) for client in clients}
     assert len(losses) == 3
-    assert round(method.loss(theta, cohort).item(), 9) not in losses
+    assert round(clients[0].loss(theta).item(), 9) not in losses
 
 
 @pytest.mark.parametrize(
