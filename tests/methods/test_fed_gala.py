@@ -16,10 +16,10 @@ from atoll.graph import dense, make_graph
 from atoll.methods.base import Info
 from atoll.methods.fed_gala import FedGala
 from atoll.models.gcn import GCN
-from atoll.ops.links import positive_links, sample_negatives
 from atoll.partition.anchors import matched
 from atoll.partition.louvain_anchors import with_anchors
 from atoll.rng import CohortRng
+from atoll.tasks.pairs import positive_links, sample_negatives
 from atoll.tree import Ragged, subtree, under
 from small_federations import community_parties
 

@@ -14,11 +14,11 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import GlobalModel, Info, methods
 from atoll.ops.augment import anchor_links, augmented, mean_over_owners
 from atoll.ops.convergence import chosen, entered, not_begun, training
-from atoll.ops.links import link_loss, positive_links, sample_negatives
 from atoll.ops.proximal import adapted, first_pull
 from atoll.optimizers.descent import descend
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import nll
+from atoll.tasks.pairs import link_loss, positive_links, sample_negatives
 from atoll.tree import Params, Ragged, Tree, prefixed, ragged, spread, sq_dist, under
 
 log = logging.getLogger("atoll")

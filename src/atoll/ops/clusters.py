@@ -15,8 +15,8 @@ def cluster_batch(cohort: Cohort, clusters: int, batch: int, rng: CohortRng) -> 
 
     As in Cluster-GCN (Chiang et al., 2019): clusters are METIS parts of the client's graph; a batch
     is the graph induced on the union of some of them, edges between them included, and the model
-    sees nothing else. A cluster without a training node would teach nothing, so batches are drawn
-    from the other ones.
+    is given nothing else. A cluster without a training node would teach nothing, so batches are
+    drawn from the other ones.
     """
     seed = int(rng.common("clusters").integers(2**31))
     parts = []

@@ -31,7 +31,7 @@ def meta_gradient(
     order): the gradient of the query's loss at the adapted parameters.
     """
     theta = leaves(params_K)
-    near = adapted(
+    theta_hat = adapted(
         theta,
         support,
         rate,
@@ -41,8 +41,8 @@ def meta_gradient(
         differentiable=exact,
     )
     if not exact:
-        return gradient(leaves(near), query)
-    grads = torch.autograd.grad(query(near).sum(), list(theta.values()))
+        return gradient(leaves(theta_hat), query)
+    grads = torch.autograd.grad(query(theta_hat).sum(), list(theta.values()))
     return dict(zip(theta, grads, strict=True))
 
 
