@@ -135,7 +135,13 @@ def test_a_method_that_cannot_is_refused():
         Nodes(task=LinkPrediction())
 
 
-@pytest.mark.parametrize("shares", [{"val": 0.0}, {"val": 0.5, "test": 0.5}])
-def test_shares_leave_links_to_train_on(shares):
-    with pytest.raises(AtollError, match="leave links"):
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"val": 0.0}, r"task\.val is 0\.0; it must be above 0"),
+        ({"val": 0.5, "test": 0.5}, "leave links"),
+    ],
+)
+def test_shares_leave_links_to_train_on(shares, message):
+    with pytest.raises(AtollError, match=message):
         LinkPrediction(**shares)

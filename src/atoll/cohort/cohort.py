@@ -25,7 +25,7 @@ class Cohort(Cached):
 
     ``graphs`` are what tasks know: labels, splits, anchors, pairs of nodes. ``inputs`` are what
     models compute from (:class:`atoll.cohort.inputs.Inputs`): whole graphs unless others are given.
-    ``clients`` are the parties' numbers in the federation, which key their randomness; positions
+    ``clients`` are their numbers in the federation, which key their randomness; positions
     in a cohort mean nothing.
     """
 

@@ -174,18 +174,18 @@ def dual_of(cohort: Cohort, layer: FirstLayer, reach: int | None, *splits: str) 
         return None
 
     def build() -> Cohort | None:
-        near = cohort.k_hop(reach, *splits)
-        inputs = near.inputs
+        part = cohort.k_hop(reach, *splits)
+        inputs = part.inputs
         assert isinstance(inputs, Packed)
         if inputs.shared:
             return None
-        work = near.k * max(near.sizes) ** 2 / _DENSE_IS_FASTER - near.k * near.features
+        work = part.k * max(part.sizes) ** 2 / _DENSE_IS_FASTER - part.k * part.features
         if work > inputs.work_of_two_products(layer.propagated, layer.hops):
             return None
         rows_K = inputs.made_of_propagated(layer.propagated, layer.hops, Rows)
         if work > sum(rows.entries for rows in rows_K):
             return None
-        return near.with_inputs(Dual(inputs, layer, rows_K))
+        return part.with_inputs(Dual(inputs, layer, rows_K))
 
     return cohort.cached(f"dual of {layer} within {reach} hops of {splits}", build)
 

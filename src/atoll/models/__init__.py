@@ -1,4 +1,4 @@
-"""Models: functions of stacked parameters over a cohort. One model a file."""
+"""Models: functions of stacked parameters over a cohort. One model per file."""
 
 from atoll.models.base import Model, models
 

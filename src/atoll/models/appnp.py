@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError
-from atoll.models.base import Model, check_hidden, models
+from atoll.models.base import Model, models
 from atoll.models.mlp import Start, apply_two_layers, two_layers
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -27,20 +27,12 @@ class APPNP(Model):
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
-    hidden: int = 64
-    dropout: float = 0.5
-    hops: int = 10
-    alpha: float = 0.1
+    hidden: int = option(64, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
+    hops: int = option(10, at_least=1)
+    alpha: float = option(0.1, at_least=0, at_most=1)
     bias: bool = True
     start: Start = "fan-in"
-
-    def __post_init__(self) -> None:
-        check_hidden("appnp", self.hidden, self.dropout)
-        if self.hops < 1 or not 0 <= self.alpha <= 1:
-            raise AtollError(
-                f"model.hops is {self.hops} and model.alpha {self.alpha}; appnp needs at least one "
-                f"hop and alpha from 0 to 1."
-            )
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return two_layers(features, self.hidden, classes, self.bias, self.start, rng)

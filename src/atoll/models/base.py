@@ -14,7 +14,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.cohort.dual import FirstLayer
 from atoll.cohort.targets import Targets
-from atoll.errors import AtollError
+from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
 from atoll.tree import Params
@@ -31,6 +31,9 @@ class Model(ABC):
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
     # where few nodes matter (``Cohort.k_hop``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        check_options("model", self)
 
     @property
     def first_layer(self) -> FirstLayer | None:
@@ -114,10 +117,3 @@ def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | 
         return h
     bias_K = params_K[name]
     return h.add_(bias_K if at.k == 1 else bias_K.index_select(0, at.batch))
-
-
-def check_hidden(model: str, hidden: int, dropout: float) -> None:
-    if hidden < 1:
-        raise AtollError(f"model.hidden is {hidden}; {model} needs at least 1.")
-    if not 0 <= dropout < 1:
-        raise AtollError(f"model.dropout is {dropout}; it must be at least 0 and below 1.")

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import elu, leaky_relu
 
 from atoll.cohort import Cohort
-from atoll.errors import AtollError
-from atoll.models.base import Model, add_bias, check_hidden, glorot, models, without_biases
+from atoll.models.base import Model, add_bias, glorot, models, without_biases
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear, segment_softmax, segment_sum
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -32,15 +32,10 @@ class GAT(Model):
     ``gat2.weight [heads * hidden, classes]``.
     """
 
-    hidden: int = 8
-    heads: int = 8
-    dropout: float = 0.5
+    hidden: int = option(8, at_least=1)
+    heads: int = option(8, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        check_hidden("gat", self.hidden, self.dropout)
-        if self.heads < 1:
-            raise AtollError(f"model.heads is {self.heads}; gat needs at least 1.")
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         width = self.heads * self.hidden

@@ -15,7 +15,6 @@ from atoll.models.base import (
     Model,
     Pullback,
     add_bias,
-    check_hidden,
     fan_in,
     glorot,
     models,
@@ -23,6 +22,7 @@ from atoll.models.base import (
 )
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -43,13 +43,10 @@ class GCN(Model):
 
     reach: ClassVar[int | None] = 1
 
-    hidden: int = 128
-    dropout: float = 0.5
+    hidden: int = option(128, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
     head: Literal["linear", "graph"] = "linear"
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        check_hidden("gcn", self.hidden, self.dropout)
 
     @property
     def first_layer(self) -> FirstLayer | None:

@@ -11,7 +11,6 @@ from atoll.cohort import Cohort
 from atoll.models.base import (
     Model,
     add_bias,
-    check_hidden,
     fan_in,
     glorot,
     models,
@@ -19,6 +18,7 @@ from atoll.models.base import (
 )
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -61,13 +61,10 @@ class MLP(Model):
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
-    hidden: int = 128
-    dropout: float = 0.5
+    hidden: int = option(128, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
     start: Start = "fan-in"
-
-    def __post_init__(self) -> None:
-        check_hidden("mlp", self.hidden, self.dropout)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return two_layers(features, self.hidden, classes, self.bias, self.start, rng)

@@ -26,7 +26,7 @@ class Module(Model):
     """Any torch.nn.Module with forward(x, edge_index), such as a PyG model, client by client.
 
     ``factory`` takes (features, classes) and returns the module: a callable, or in a config file
-    its address as ``"package.module:name"``. The module is used unchanged, once a client; it is
+    its address as ``"package.module:name"``. The module is used unchanged, once per client; it is
     slower than the stacked models but admits any architecture. Modules that keep state between
     calls (batch-norm statistics, PyG's ``cached=True``) would carry one client's data into the
     next client's result and are refused.

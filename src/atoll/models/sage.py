@@ -7,9 +7,10 @@ import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.models.base import Model, add_bias, check_hidden, fan_in, models, without_biases
+from atoll.models.base import Model, add_bias, fan_in, models, without_biases
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -24,12 +25,9 @@ class SAGE(Model):
     Shapes: ``sage1.neighbour, sage1.self [f, hidden]``, ``sage2.* [hidden, classes]``.
     """
 
-    hidden: int = 128
-    dropout: float = 0.5
+    hidden: int = option(128, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        check_hidden("sage", self.hidden, self.dropout)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         params = {

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.cohort.dual import Dual, FirstLayer
-from atoll.errors import AtollError
 from atoll.models.base import Model, Pullback, add_bias, fan_in, models
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
 
@@ -25,11 +25,7 @@ class SGC(Model):
 
     reach: ClassVar[int | None] = 0
 
-    hops: int = 2
-
-    def __post_init__(self) -> None:
-        if self.hops < 1:
-            raise AtollError(f"model.hops is {self.hops}; sgc needs at least 1.")
+    hops: int = option(2, at_least=1)
 
     @property
     def first_layer(self) -> FirstLayer:

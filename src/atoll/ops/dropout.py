@@ -23,8 +23,8 @@ def dropout(
     With ``rows [R]``, ``h [R, ...]`` has these rows only; they are treated as among all.
 
     ``rng`` None means evaluation: nothing is dropped. Masks come from raw bits of each client's
-    own stream, 8 a number where that represents ``p`` exactly and 16 otherwise: several times
-    cheaper on a CPU than torch's Bernoulli sampler.
+    own stream, 8 bits per number where that represents ``p`` exactly and 16 otherwise: several
+    times cheaper on a CPU than torch's Bernoulli sampler.
     """
     if rng is None or p == 0.0:
         return h

@@ -1,4 +1,4 @@
-"""How alike clients are, and mixing by it."""
+"""Similarity of clients, and mixing by it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def cosine(rows: Tensor) -> Tensor:
-    """Cosine of every pair of rows, ``[K, d] -> [K, K]``; a row of zeros is like nothing."""
+    """Cosine of every pair of rows, ``[K, d] -> [K, K]``; a row of zeros is similar to none."""
     unit = torch.nn.functional.normalize(rows, dim=1)
     return unit @ unit.T
 
@@ -30,7 +30,7 @@ def _relative_entropy(p: Tensor, q: Tensor) -> Tensor:
 def mixing_weights(similarity: Tensor, scale: float, above: float = -1.0) -> Tensor:
     """``exp(scale S_ij) / sum_k exp(scale S_ik)``: rows sum to one (FED-PUB, eq. 3).
 
-    Only clients alike by more than ``above`` mix (Appendix C.8), each with itself in any case.
+    Only clients with a similarity above ``above`` mix (Appendix C.8), each with itself in any case.
     """
     scaled = scale * similarity
     if above > -1.0:

@@ -1,4 +1,4 @@
-"""Tasks: what a model is trained for and how it is scored. One task a file."""
+"""Tasks: what a model is trained for and how it is scored. One task per file."""
 
 from atoll.tasks.base import Task, tasks
 

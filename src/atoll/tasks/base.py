@@ -14,6 +14,7 @@ from torch import Tensor
 from atoll.cohort import SPLITS, Cohort
 from atoll.graph import Graph
 from atoll.models.base import Model
+from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
 from atoll.tree import Kinds, Params
@@ -31,13 +32,16 @@ class Task(ABC):
     # Whether the loss depends on the class scores of training nodes and on nothing else.
     depends_on_splits: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        check_options("task", self)
+
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
-        """A party's graph as the task needs it; done by the party itself, with its own coins."""
+        """A client's graph as the task needs it; done by the client, with its own randomness."""
         return graph
 
     @abstractmethod
     def missing(self, graph: Graph) -> str:
-        """What a party lacks for training, in a few words; empty if nothing."""
+        """What a client lacks for training, in a few words; empty if nothing."""
 
     @abstractmethod
     def loss(

@@ -14,10 +14,11 @@ from atoll.cohort import SPLITS, Cohort
 from atoll.errors import AtollError
 from atoll.graph import Graph
 from atoll.models.base import Model
-from atoll.ops.links import link_loss, link_scores, linked_pairs, sample_negatives, unlinked_pairs
 from atoll.ops.ragged import segment_mean
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task, tasks
+from atoll.tasks.pairs import link_loss, link_scores, linked_pairs, sample_negatives, unlinked_pairs
 from atoll.tree import Params
 
 
@@ -26,31 +27,30 @@ from atoll.tree import Params
 class LinkPrediction(Task):
     """Which nodes are linked, from the links that are left; scored by the area under the ROC curve.
 
-    Each party hides shares ``val`` and ``test`` of its links; the model sees the others only. A
-    pair's score is the inner product of its nodes' outputs, ``dimensions`` numbers each; training
+    Each client hides shares ``val`` and ``test`` of its links; the model is given the others only.
+    A pair's score is the inner product of its nodes' outputs, ``dimensions`` numbers each; training
     is binary cross-entropy on the visible links and as many unlinked pairs, drawn anew at each step
     (FED-PUB, Section 5.2). Scores use as many unlinked pairs as links, drawn once, none of them a
     link that is hidden. The paper does not say how many links it hides; 5 and 10 percent are the
     custom since Kipf and Welling (2016).
 
     Classes are of no use here: labels are dropped, and ``dimensions`` takes the place of their
-    number. Where parties overlap, a link that one of them hides may be in plain sight at another.
+    number. Where clients overlap, a link that one of them hides may be an edge at another.
     """
 
     metric: ClassVar[str] = "auc"
 
-    val: float = 0.05
-    test: float = 0.1
-    dimensions: int = 64
+    val: float = option(0.05, above=0)
+    test: float = option(0.1, above=0)
+    dimensions: int = option(64, at_least=1)
 
     def __post_init__(self) -> None:
-        if not (self.val > 0 and self.test > 0 and self.val + self.test < 1):
+        super().__post_init__()
+        if self.val + self.test >= 1:
             raise AtollError(
-                f"task.val is {self.val} and task.test {self.test}; both must be above 0 and leave "
-                f"links to train on."
+                f"task.val is {self.val} and task.test {self.test}; together they must stay below "
+                f"1, to leave links to train on."
             )
-        if self.dimensions < 1:
-            raise AtollError(f"task.dimensions is {self.dimensions}; there must be at least 1.")
 
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
         links = rng.permutation(linked_pairs(graph), axis=1)

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from atoll.cohort import SPLITS, Cohort
-from atoll.errors import AtollError
 from atoll.graph import Graph
 from atoll.models.base import Model
 from atoll.ops.ragged import segment_sum
+from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task, tasks
 from atoll.tree import Params
@@ -24,21 +24,16 @@ from atoll.tree import Params
 class NodeClassification(Task):
     """Each node's class, from its features and neighbours; scored by accuracy.
 
-    ``label_noise`` is the share of its training nodes of which each party has the class wrong:
-    another one, drawn uniformly by the party itself, so that two parties that hold the same node
+    ``label_noise`` is the share of its training nodes of which each client has the class wrong:
+    another one, drawn uniformly by the client itself, so that two clients that hold the same node
     may err differently (PPFL-GNN's Cora_noise: 0.15). Validation and test labels stay right.
     """
 
     metric: ClassVar[str] = "accuracy"
     depends_on_splits: ClassVar[bool] = True
-    label_noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.label_noise <= 1:
-            raise AtollError(
-                f"task.label_noise is {self.label_noise}; it must be from 0 to 1, a share of the "
-                f"training labels."
-            )
+    label_noise: float = option(
+        0.0, at_least=0, at_most=1, why="it is a share of the training labels"
+    )
 
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
         if self.label_noise == 0 or graph.classes < 2:
@@ -60,8 +55,8 @@ class NodeClassification(Task):
         rng: CohortRng | None = None,
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
-        near = cohort.k_hop(model.reach, "train")
-        return nll_of_targets(model.apply_at(params_K, near, near.targets("train"), rng), near)
+        part = cohort.k_hop(model.reach, "train")
+        return nll_of_targets(model.apply_at(params_K, part, part.targets("train"), rng), part)
 
     def gradient(
         self,

@@ -18,10 +18,10 @@ from atoll.methods.base import Info
 from atoll.methods.client import Client
 from atoll.methods.fed_gala import FedGala
 from atoll.models.gcn import GCN
-from atoll.ops.links import positive_links, sample_negatives
 from atoll.partition.anchors import matched
 from atoll.partition.louvain_anchors import with_anchors
 from atoll.rng import CohortRng
+from atoll.tasks.pairs import positive_links, sample_negatives
 from atoll.tree import flat, nested, subtree, under
 from small_federations import community_parties
 

@@ -12,9 +12,9 @@ from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.models.sage import SAGE
 from atoll.models.sgc import SGC
-from atoll.ops.links import sample_negatives
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
+from atoll.tasks.pairs import sample_negatives
 from small_federations import community_parties, path_graph
 
 

@@ -15,10 +15,10 @@ from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_ow
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
 from atoll.methods.global_model import GlobalModel
 from atoll.methods.proximal import adapted, first_pull
-from atoll.ops.links import link_loss, positive_links, sample_negatives
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import nll
+from atoll.tasks.pairs import link_loss, positive_links, sample_negatives
 from atoll.tree import Kinds, Params, flat, sq_dist
 
 log = logging.getLogger("atoll")

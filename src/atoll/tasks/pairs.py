@@ -32,7 +32,7 @@ def linked_pairs(graph: Graph) -> np.ndarray:
 
 def positive_links(cohort: Cohort) -> Tensor:
     """Every client's links ``[2, P]``."""
-    return _in_cohort_rows(cohort, [linked_pairs(g) for g in cohort.graphs])
+    return cohort.rows_of([linked_pairs(g) for g in cohort.graphs])
 
 
 def sample_negatives(cohort: Cohort, rng: CohortRng, counts: Sequence[int] | None = None) -> Tensor:
@@ -47,7 +47,7 @@ def sample_negatives(cohort: Cohort, rng: CohortRng, counts: Sequence[int] | Non
         unlinked_pairs(graph, count, stream)
         for graph, count, stream in zip(cohort.graphs, counts, rng.streams, strict=True)
     ]
-    return _in_cohort_rows(cohort, pairs)
+    return cohort.rows_of(pairs)
 
 
 def unlinked_pairs(graph: Graph, count: int, stream: np.random.Generator) -> np.ndarray:
@@ -55,7 +55,7 @@ def unlinked_pairs(graph: Graph, count: int, stream: np.random.Generator) -> np.
 
     Pair (i, j) has number ``i n + j``. If the forbidden numbers are ``f_0 < f_1 < ...``, then
     ``f_t - t`` allowed ones lie below ``f_t``, so the allowed number of rank r is r plus the count
-    of t with ``f_t - t <= r``: one draw a pair, nothing to reject, however dense the graph.
+    of t with ``f_t - t <= r``: one draw per pair, nothing to reject, however dense the graph.
     """
     n = graph.nodes
     allowed_below = graph.cached("allowed pairs below", lambda: _allowed_below(graph))
@@ -99,9 +99,3 @@ def link_loss(
     if mean == "pairs":
         return mean_K
     return mean_K * torch.bincount(client, minlength=cohort.k) / torch.tensor(cohort.sizes)
-
-
-def _in_cohort_rows(cohort: Cohort, pairs: Sequence[np.ndarray]) -> Tensor:
-    shift = np.cumsum([0, *cohort.sizes[:-1]])
-    moved = [p + s for p, s in zip(pairs, shift, strict=True)]
-    return torch.from_numpy(np.concatenate(moved, axis=1))

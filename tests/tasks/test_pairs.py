@@ -9,7 +9,8 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.graph import make_graph
-from atoll.ops.links import (
+from atoll.rng import CohortRng
+from atoll.tasks.pairs import (
     link_loss,
     link_scores,
     linked_pairs,
@@ -17,7 +18,6 @@ from atoll.ops.links import (
     sample_negatives,
     unlinked_pairs,
 )
-from atoll.rng import CohortRng
 from small_federations import community_parties, path_graph
 
 
