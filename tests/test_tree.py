@@ -9,7 +9,7 @@ from atoll.tree import (
     kind,
     nested,
     put,
-    spread,
+    replicated,
     stack,
     take,
     under,
@@ -70,13 +70,12 @@ def test_flatten_and_unflatten_are_inverse():
     assert tree["rows/h"].sizes == (1, 0, 3)
 
 
-def test_spread_reuses_the_memory_it_is_given():
+def test_copies_of_a_model_are_each_clients_own():
     model = {"w": torch.tensor([1.0, 2.0])}
-    buffer = {"w": torch.zeros(3, 2)}
-    copies = spread(model, 3, into=buffer)
-    assert copies["w"].data_ptr() == buffer["w"].data_ptr()
-    assert copies["w"].tolist() == [[1, 2]] * 3
-    assert spread(model, 2, into=buffer)["w"].shape == (2, 2)
+    copies = replicated(model, 3)
+    copies["w"][0] += 1
+    assert copies["w"].tolist() == [[2, 3], [1, 2], [1, 2]]
+    assert model["w"].tolist() == [1, 2]
 
 
 def test_copy_shares_nothing():

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import TypeVar
-
-import torch
-from torch import Tensor
-
-from atoll.leaves import Ragged
-from atoll.tree import Leaf
 
 T = TypeVar("T")
 
@@ -21,36 +15,18 @@ class Cached:
     that can be hashed have ``functools.lru_cache``.
     """
 
-    def __init__(self) -> None:
-        self._derived: dict[Hashable, object] = {}
+    @property
+    def derived(self) -> dict[Hashable, object]:
+        """What has been computed so far, by key."""
+        found: dict[Hashable, object] = vars(self).setdefault("_derived", {})
+        return found
 
     def cached(self, key: Hashable, build: Callable[[], T]) -> T:
         """What ``build`` makes, computed once per key."""
-        if key not in self._derived:
-            self._derived[key] = build()
-        return self._derived[key]  # type: ignore[return-value]
+        derived = self.derived
+        if key not in derived:
+            derived[key] = build()
+        return derived[key]  # type: ignore[return-value]
 
     def has_cached(self, key: Hashable) -> bool:
-        return key in self._derived
-
-    def latest(self, key: Hashable, leaves: Sequence[Leaf], build: Callable[[], T]) -> T:
-        """What ``build`` makes of some leaves; only the last result per key is kept.
-
-        Leaves are compared entry by entry, so the result is the same as if it were made anew each
-        time. They must not be changed in place afterwards.
-        """
-        known = self._derived.get(key)
-        if known is None or not _same(known[0], leaves):  # type: ignore[index]
-            known = tuple(leaves), build()
-            self._derived[key] = known
-        return known[1]  # type: ignore[index, no-any-return]
-
-
-def _same(known: Sequence[Leaf], leaves: Sequence[Leaf]) -> bool:
-    return all(_equal(one, other) for one, other in zip(known, leaves, strict=True))
-
-
-def _equal(one: Leaf, other: Leaf) -> bool:
-    if isinstance(one, Ragged) and isinstance(other, Ragged):
-        return one.sizes == other.sizes and torch.equal(one.values, other.values)
-    return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
+        return key in self.derived

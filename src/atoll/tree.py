@@ -78,30 +78,9 @@ def under(tree: Mapping[str, Leaf], prefix: str) -> Params:
     return found
 
 
-def ragged(tree: Mapping[str, Leaf], name: str) -> Ragged:
-    """A leaf that is ragged."""
-    leaf = tree[name]
-    if not isinstance(leaf, Ragged):
-        raise TypeError(f"{name} is a plain tensor, not ragged")
-    return leaf
-
-
-def spread(
-    params: Mapping[str, Tensor], k: int, into: Mapping[str, Tensor] | None = None
-) -> Params:
-    """K copies of one model, ``[...] -> [K, ...]``.
-
-    ``into`` gives buffers to overwrite: a fresh allocation of K models costs more in page
-    faults than the copy itself.
-    """
-    copies: Params = {}
-    for name, value in params.items():
-        shape = (k, *value.shape)
-        buffer = (into or {}).get(name)
-        if buffer is None or buffer.shape != shape or buffer.dtype != value.dtype:
-            buffer = value.new_empty(shape)
-        copies[name] = buffer.detach().copy_(value.expand(shape))
-    return copies
+def replicated(params: Mapping[str, Tensor], k: int) -> Params:
+    """K copies of one model, ``[...] -> [K, ...]``."""
+    return {name: p.detach().expand(k, *p.shape).clone() for name, p in params.items()}
 
 
 def take(tree: Mapping[str, Leaf], positions: Sequence[int]) -> Tree:

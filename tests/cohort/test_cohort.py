@@ -11,11 +11,12 @@ from atoll.cohort import Cohort
 from atoll.cohort.k_hop import KHop
 from atoll.cohort.whole import Whole
 from atoll.graph import Graph, dense, make_graph, node_mask
+from atoll.leaves import Ragged
 from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import spread
-from small_federations import community_parties
+from atoll.tree import replicated
+from small_federations import community_parties, path_graph
 
 NODES = NodeClassification()
 MODELS = [GCN(hidden=4, dropout=0.0), GCN(hidden=4, dropout=0.0, head="graph"), SGC(), SGC(hops=1)]
@@ -198,9 +199,9 @@ def test_one_model_on_one_graph_is_one_pass():
     shared, model = Cohort(parties, dtype=torch.float64), GCN(hidden=4)
     one = model.init(shared.features, shared.classes, np.random.default_rng(0))
     rows = shared.rows("test")
-    expected = model.apply(spread(one, 3), shared)[rows]
-    torch.testing.assert_close(model.predict(spread(one, 1), shared, rows), expected)
-    torch.testing.assert_close(model.predict(spread(one, 3), shared, rows), expected)
+    expected = model.apply(replicated(one, 3), shared)[rows]
+    torch.testing.assert_close(model.predict(replicated(one, 1), shared, rows), expected)
+    torch.testing.assert_close(model.predict(replicated(one, 3), shared, rows), expected)
 
 
 def test_relabelled_cohorts_share_their_inputs_and_not_their_splits():
@@ -213,3 +214,18 @@ def test_relabelled_cohorts_share_their_inputs_and_not_their_splits():
     assert other.operator("gcn") is operator
     assert other.rows("val").tolist() == rows
     assert other.rows("train").tolist() == cohort.rows("val").tolist() != rows
+
+
+def test_the_latest_is_kept_while_its_leaves_are_equal():
+    thing = Cohort([path_graph([[1.0]], [0])])
+    values = torch.tensor([1.0, 2.0, 3.0])
+
+    def latest(leaf):
+        return thing.latest("made", (leaf,), lambda: [leaf])
+
+    first = latest(Ragged(values, (1, 2)))
+    assert latest(Ragged(values.clone(), (1, 2))) is first
+    assert latest(Ragged(values, (2, 1))) is not first
+    assert latest(Ragged(values, (1, 2))) is not first
+    assert latest(values) is not latest(values + 1)
+    assert latest(values + 1) is latest(values + 1)

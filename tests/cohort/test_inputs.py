@@ -17,7 +17,7 @@ from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.tasks.base import Task
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties
 
 NODES = NodeClassification()
@@ -99,7 +99,7 @@ def test_a_neighbourhood_with_other_labels_keeps_its_operators():
 def test_gradients_written_out_for_the_dual_are_those_of_automatic_differentiation(model):
     cohort = dual(model)
     assert isinstance(cohort.inputs, Dual)
-    params = spread(model.init(90, 3, np.random.default_rng(0)), 3)
+    params = replicated(model.init(90, 3, np.random.default_rng(0)), 3)
     params_K = cohort.inputs.enter(params)
     assert model.vjp(params_K, cohort) is not None
     assert model.vjp(params, whole()) is None

@@ -12,7 +12,7 @@ from atoll.methods.fed_sage_plus.mending import mend
 from atoll.models.gcn import GCN
 from atoll.rng import CohortRng, stream
 from atoll.tasks.nodes import NodeClassification, nll
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties
 
 NODES = NodeClassification()
@@ -45,7 +45,7 @@ def with_halo_nodes():
 def test_the_loss_is_that_of_the_scores_of_all_nodes(make, head):
     cohort, model = make(), GCN(hidden=6, head=head)
     one = model.init(cohort.features, cohort.classes, stream(0, "model"))
-    params_K = {name: p.requires_grad_() for name, p in spread(one, cohort.k).items()}
+    params_K = {name: p.requires_grad_() for name, p in replicated(one, cohort.k).items()}
 
     def rng():
         return CohortRng(0, cohort.clients, 1, "train")

@@ -9,7 +9,7 @@ from atoll.models.appnp import APPNP
 from atoll.models.base import models
 from atoll.models.mlp import MLP
 from atoll.rng import stream
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties
 
 
@@ -35,7 +35,7 @@ def test_without_biases_a_model_is_the_one_whose_biases_are_zero(name):
     assert set(kept) == {n for n in params if not n.endswith(".bias")}
     assert len(kept) < len(params)
     torch.testing.assert_close(
-        bare.apply(spread(kept, 1), cohort), full.apply(spread(zeroed, 1), cohort)
+        bare.apply(replicated(kept, 1), cohort), full.apply(replicated(zeroed, 1), cohort)
     )
 
 
@@ -45,5 +45,5 @@ def test_a_bare_mlp_by_hand():
     params = model.init(graph.features, 3, stream(0, "by hand"))
     x = torch.from_numpy(dense(graph.x)).double()
     expected = (x @ params["lin1.weight"]).relu() @ params["lin2.weight"]
-    found = model.apply(spread(params, 1), Cohort([graph], dtype=torch.float64))
+    found = model.apply(replicated(params, 1), Cohort([graph], dtype=torch.float64))
     torch.testing.assert_close(found, expected)

@@ -22,7 +22,7 @@ from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
 from atoll.tasks.links import LinkPrediction
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import flat, spread
+from atoll.tree import flat, replicated
 
 NODES, PLAIN = NodeClassification(), SGD()
 MODELS = [GCN(hidden=3, dropout=0.0, head="graph"), GCN(hidden=3, dropout=0.0), SGC(hops=2)]
@@ -47,7 +47,9 @@ def clients(dtype=torch.float64) -> Cohort:
 
 
 def start(model, cohort):
-    return spread(model.init(cohort.features, cohort.classes, np.random.default_rng(5)), cohort.k)
+    return replicated(
+        model.init(cohort.features, cohort.classes, np.random.default_rng(5)), cohort.k
+    )
 
 
 def assert_same(found, expected):

@@ -1,5 +1,5 @@
-"""The data of K clients, packed so that one operation serves them all."""
+"""K clients packed for torch, and what a first layer is computed from."""
 
-from atoll.cohort.cohort import SPLITS, Cohort
+from atoll.cohort.cohort import Cohort
 
-__all__ = ["SPLITS", "Cohort"]
+__all__ = ["Cohort"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,10 +15,11 @@ from atoll.cohort.inputs import Inputs, Operator
 from atoll.cohort.k_hop import part_of
 from atoll.cohort.targets import Targets
 from atoll.cohort.whole import Whole
-from atoll.graph import Graph
+from atoll.graph import SPLITS, Graph
 from atoll.leaves import Ragged
+from atoll.tree import Leaf
 
-SPLITS = ("train", "val", "test")
+T = TypeVar("T")
 
 
 class Cohort(Cached):
@@ -38,7 +40,6 @@ class Cohort(Cached):
     ) -> None:
         if not graphs:
             raise ValueError("a cohort has at least one client")
-        super().__init__()
         self.graphs = tuple(graphs)
         self.clients = tuple(range(len(graphs)) if clients is None else clients)
         self.dtype = dtype
@@ -65,6 +66,19 @@ class Cohort(Cached):
     def with_inputs(self, inputs: Inputs) -> Cohort:
         """The same tasks for models that compute from something else."""
         return Cohort(self.graphs, self.clients, self.dtype, inputs)
+
+    def latest(self, key: Hashable, leaves: Sequence[Leaf], build: Callable[[], T]) -> T:
+        """What ``build`` makes of some leaves; only the last result per key is kept.
+
+        Leaves are compared entry by entry, so the result is the same as if it were made anew each
+        time.
+        """
+        known: Any = self.derived.get(key)
+        if known is None or not all(map(_equal, known[0], leaves)):
+            known = tuple(leaf.clone() for leaf in leaves), build()
+            self.derived[key] = known
+        made: T = known[1]
+        return made
 
     @property
     def one_graph(self) -> bool:
@@ -179,6 +193,12 @@ class Cohort(Cached):
         ``propagated`` names an operator P: the features are then ``P^hops X``.
         """
         return self.inputs.linear(weight_K, propagated, hops)
+
+
+def _equal(one: Leaf, other: Leaf) -> bool:
+    if isinstance(one, Ragged) and isinstance(other, Ragged):
+        return one.sizes == other.sizes and torch.equal(one.values, other.values)
+    return isinstance(one, Tensor) and isinstance(other, Tensor) and torch.equal(one, other)
 
 
 def _part(graph: Graph, rows: np.ndarray) -> Graph:

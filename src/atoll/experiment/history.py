@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import polars
 
-from atoll.cohort import SPLITS
 from atoll.errors import AtollError
 from atoll.federation.protocol import Replies
+from atoll.graph import SPLITS
 
 _COUNT = "metric/nodes"
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from atoll.cached import Cached
 from atoll.errors import AtollError
 from atoll.graph.edges import by_source, undirected_edges
 from atoll.graph.features import Features, first_not_finite
 from atoll.graph.holding import Holding, View, renumbered
 
-T = TypeVar("T")
-
 SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Cached):
     """Nodes with features, edges, labels, splits and entity ids.
 
     Shapes: ``x [n, f]`` dense or CSR; ``edges [2, e]`` as (source, target), both directions of
@@ -48,7 +46,6 @@ class Graph:
     feature_names: tuple[str, ...] = ()
     anchors: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     probes: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
-    _cache: dict[str, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._check_lengths()
@@ -128,12 +125,6 @@ class Graph:
 
         return self.cached("undirected", check)
 
-    def cached(self, key: str, build: Callable[[], T]) -> T:
-        """What is derived from the features and edges, which never change, is computed once."""
-        if key not in self._cache:
-            self._cache[key] = build()
-        return self._cache[key]  # type: ignore[return-value]
-
     def relabelled(
         self,
         *,
@@ -157,6 +148,8 @@ class Graph:
     def _with(self, **changed: Any) -> Graph:
         # Features and edges have been checked, and on a large graph that takes a while.
         other = copy(self)
+        # What is derived follows from them alone, so both graphs keep it in one place.
+        vars(other)["_derived"] = self.derived
         for name, value in changed.items():
             object.__setattr__(other, name, value)
         other._check_lengths()
@@ -194,8 +187,8 @@ class Graph:
         columns = self._columns_between(place)
         holdings = renumbered(self.holdings, place, columns, self.edges.shape[1])
         part = self._part(nodes, place[self.edges[:, columns]], holdings, name or self.name)
-        if self._cache.get("undirected"):
-            part._cache["undirected"] = True
+        if self.derived.get("undirected"):
+            part.derived["undirected"] = True
         return part
 
     def _part(

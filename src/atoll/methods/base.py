@@ -29,7 +29,7 @@ from atoll.registry import Registry
 from atoll.rng import CohortRng, server_stream
 from atoll.tasks.base import Task
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import Kinds, Params, Tree, flat, nested, spread
+from atoll.tree import Kinds, Params, Tree, flat, nested, replicated
 
 methods: Registry[Method] = Registry("method", "atoll.methods")
 M = TypeVar("M", bound="Method")
@@ -222,7 +222,7 @@ class Alone(Method):
 
     def join(self, client: Client) -> Kinds:
         model = self.initial_model(client.cohort, client.rng.seed)
-        return self.trainable(spread(model, client.k))
+        return self.trainable(replicated(model, client.k))
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         fed.ask("train", expect={})

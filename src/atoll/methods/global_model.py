@@ -16,7 +16,7 @@ from atoll.federation.protocol import Federation, Replies, Reply, Total, client_
 from atoll.methods.base import SCALAR, Info, Method
 from atoll.methods.client import Client
 from atoll.options import option
-from atoll.tree import Kinds, Params, spread
+from atoll.tree import Kinds, Params, replicated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class GlobalModel(Method):
 
     def join(self, client: Client) -> Kinds:
         model = self.initial_model(client.cohort, client.rng.seed)
-        return self.trainable(spread(model, client.k))
+        return self.trainable(replicated(model, client.k))
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         chosen, total = self.train_some(fed, server)

@@ -18,7 +18,7 @@ from atoll.methods.base import SCALAR, Info, Method, methods, register
 from atoll.methods.client import Client
 from atoll.options import option
 from atoll.rng import CohortRng
-from atoll.tree import Kinds, Tree, kind, nested, prefixed, spread
+from atoll.tree import Kinds, Tree, kind, nested, prefixed, replicated
 
 
 @register("self-training")
@@ -143,7 +143,7 @@ class SelfTraining(Method):
     def pseudo_labels(self, cohort: Cohort, rng: CohortRng) -> dict[str, Ragged]:
         """Each client's chosen nodes and their predicted classes."""
         known = cohort.relabelled([self.known(g) for g in cohort.graphs])
-        model = spread(self.initial_model(cohort, rng.seed), cohort.k)
+        model = replicated(self.initial_model(cohort, rng.seed), cohort.k)
         params_K = Client(self, known, rng, self.trainable(model)).fit(model)
         with torch.no_grad():
             chances = self.model.apply(params_K, cohort).softmax(1)

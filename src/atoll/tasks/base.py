@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atoll.cohort import SPLITS, Cohort
-from atoll.graph import Graph
+from atoll.cohort import Cohort
+from atoll.graph import SPLITS, Graph
 from atoll.models.base import Model
 from atoll.options import check_options
 from atoll.registry import Registry

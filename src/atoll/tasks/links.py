@@ -10,9 +10,9 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from atoll.cohort import SPLITS, Cohort
+from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import SPLITS, Graph
 from atoll.models.base import Model
 from atoll.ops.ragged import segment_mean
 from atoll.options import option

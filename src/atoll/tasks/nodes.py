@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from atoll.cohort import SPLITS, Cohort
-from atoll.graph import Graph
+from atoll.cohort import Cohort
+from atoll.graph import SPLITS, Graph
 from atoll.models.base import Model
 from atoll.ops.ragged import segment_sum
 from atoll.options import option

@@ -13,7 +13,7 @@ from atoll.methods.fed_gnn import FedGNN, matching
 from atoll.methods.fed_gnn.halo import first_products
 from atoll.methods.fed_gnn.matching import same_anchors, similar_nodes
 from atoll.models.module import Module
-from atoll.tree import nested, spread, under
+from atoll.tree import nested, replicated, under
 from small_federations import community_parties
 
 
@@ -81,7 +81,7 @@ def test_what_travels_for_an_anchor_is_the_mean_of_its_neighbours():
     outcome = train(make("fed-gnn", match="anchors"), parties, rounds=1)
     model = train(make("fed-gnn", match="anchors"), parties, rounds=0).server
     cohort = Cohort(parties[1:2], dtype=torch.float64)
-    (product,) = first_products(SMALL, spread(under(model, "model"), 1), cohort).values()
+    (product,) = first_products(SMALL, replicated(under(model, "model"), 1), cohort).values()
     neighbours = parties[1].adjacency[[2]].indices
     linked_to, embedding = outcome.clients["halo/linked_to"], outcome.clients["halo/embedding"]
     of_c = embedding.blocks()[0][linked_to.blocks()[0] == 2]

@@ -10,7 +10,7 @@ from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended, near
 from atoll.models.gcn import GCN
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import NodeClassification, nll
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties, path_graph
 
 NODES = NodeClassification()
@@ -143,7 +143,7 @@ def test_steps_look_only_at_the_generated_nodes_that_matter():
     mended_cohort = mend(cohort, *neighbours(cohort))
     model = GCN(hidden=4, dropout=0.0)
     params = model.init(cohort.features, cohort.classes, np.random.default_rng(1))
-    params_K = spread(params, cohort.k)
+    params_K = replicated(params, cohort.k)
     near = mended_cohort.k_hop(model.reach, "train")
     assert len(near.batch) < len(mended_cohort.batch)
     whole = model.apply(params_K, Cohort(mended_cohort.inputs.graphs, dtype=torch.float64))

@@ -9,7 +9,7 @@ from atoll.methods.fed_sage_plus.mending import impair, mended
 from atoll.methods.fed_sage_plus.neighbour_generator import Generated, NeighbourGenerator, Output
 from atoll.models.sage import SAGE
 from atoll.rng import CohortRng
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties
 
 GENERATOR = NeighbourGenerator(latent=6, most=3)
@@ -20,7 +20,7 @@ def setting():
     rng = CohortRng(0, cohort.clients, 1, "test")
     impaired = impair(cohort, 0.25, rng)
     params = GENERATOR.init(cohort.features, cohort.classes, np.random.default_rng(3))
-    params_K = spread(params, cohort.k)
+    params_K = replicated(params, cohort.k)
     for p in params_K.values():
         p += 0.3 * torch.randn(p.shape, dtype=p.dtype, generator=torch.Generator().manual_seed(1))
     return impaired, params_K, rng
@@ -121,7 +121,7 @@ def test_generators_that_make_nothing_have_a_gradient_all_the_same(k):
     rng = CohortRng(0, cohort.clients, 1, "test")
     impaired = impair(cohort, 0.25, rng)
     params = GENERATOR.init(cohort.features, cohort.classes, np.random.default_rng(3))
-    params_K = {n: p.requires_grad_() for n, p in spread(params, k).items()}
+    params_K = {n: p.requires_grad_() for n, p in replicated(params, k).items()}
     with torch.no_grad():
         params_K["degree.bias"].fill_(0.1)
         params_K["degree.weight"].mul_(0.01)

@@ -9,7 +9,7 @@ from atoll.cohort import Cohort
 from atoll.methods.gfl_appnp.personalised import personalised_propagation
 from atoll.models.appnp import APPNP
 from atoll.rng import stream
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties
 
 PAIR = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
@@ -43,7 +43,7 @@ def test_it_is_what_appnp_does(alpha):
     (graph,) = community_parties((20,))
     cohort = Cohort([graph], dtype=torch.float64)
     model = APPNP(hidden=4, dropout=0.0, alpha=alpha, bias=False)
-    params_K = spread(model.init(graph.features, 3, stream(0, "appnp")), 1)
+    params_K = replicated(model.init(graph.features, 3, stream(0, "appnp")), 1)
     h = (cohort.linear(params_K["lin1.weight"]).relu() @ params_K["lin2.weight"][0]).numpy()
     mixed = personalised_propagation(graph.adjacency, alpha, 10) @ h
     np.testing.assert_allclose(mixed, model.apply(params_K, cohort).numpy(), atol=1e-12)

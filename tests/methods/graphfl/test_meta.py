@@ -11,7 +11,7 @@ from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.optimizers.steps import adapted, gradient
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import spread
+from atoll.tree import replicated
 from small_federations import community_parties
 
 RATE = 0.3
@@ -71,7 +71,7 @@ def cohorts():
 
 def start(model, cohort):
     params = model.init(cohort.features, cohort.classes, np.random.default_rng(0))
-    return spread(params, cohort.k)
+    return replicated(params, cohort.k)
 
 
 @pytest.mark.parametrize("steps", [1, 4])

@@ -13,7 +13,7 @@ from atoll.methods.ppfl import PpflGat
 from atoll.models.gat import GAT
 from atoll.partition.anchors import matched
 from atoll.rng import CohortRng
-from atoll.tree import nested, spread, under
+from atoll.tree import nested, replicated, under
 from small_federations import community_parties
 
 NAME = "ppfl-gat"
@@ -130,7 +130,7 @@ def test_gat_splits_into_its_layers():
     """The intermediate layer is the one apply goes through (no dropout in evaluation)."""
     cohort = Cohort(community_parties((20, 15)), dtype=torch.float64)
     params = SMALL_GAT.init(24, 3, np.random.default_rng(0))
-    params_K = spread(params, 2)
+    params_K = replicated(params, 2)
     hidden = SMALL_GAT.intermediate(params_K, cohort)
     assert hidden.shape == (35, 6)
     params_K["gat2.weight"] = torch.zeros_like(params_K["gat2.weight"])

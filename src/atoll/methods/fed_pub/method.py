@@ -18,7 +18,7 @@ from atoll.methods.fed_pub.proxy import (
 )
 from atoll.ops.similarity import cosine, mixing_weights, overlap
 from atoll.options import option
-from atoll.tree import Kinds, Params, spread, sq_dist
+from atoll.tree import Kinds, Params, replicated, sq_dist
 
 
 @register("fed-pub")
@@ -73,7 +73,7 @@ class FedPub(Method):
     community: float = -1.0
 
     def start(self, info: Info, seed: int) -> Kinds:
-        model = spread(self.initial_model(info, seed), info.clients)
+        model = replicated(self.initial_model(info, seed), info.clients)
         sizes = {"features": torch.tensor(info.features), "classes": torch.tensor(info.classes)}
         return {
             "model": model,
@@ -84,7 +84,7 @@ class FedPub(Method):
         }
 
     def join(self, client: Client) -> Kinds:
-        w = spread(self.initial_model(client.cohort, client.rng.seed), client.k)
+        w = replicated(self.initial_model(client.cohort, client.rng.seed), client.k)
         mu = self.first_mask(w)
         own = {name: w[name].clone() for name in mu}
         optimizer = self.optimizer.init(joined_trees(w, mu))

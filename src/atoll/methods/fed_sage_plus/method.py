@@ -24,7 +24,7 @@ from atoll.models.sage import SAGE
 from atoll.optimizers.fit import Penalty
 from atoll.options import option
 from atoll.rng import server_stream
-from atoll.tree import Kinds, Params, spread
+from atoll.tree import Kinds, Params, replicated
 
 
 @register("fed-sage-plus")
@@ -98,7 +98,7 @@ class FedSagePlus(OnMendedGraphs):
     def join(self, client: Client) -> Kinds:
         cohort, coins = client.cohort, server_stream(client.rng.seed, 0, "initial generator")
         generator = self.generator.init(cohort.features, cohort.classes, coins)
-        params_K = spread({name: p.to(client.dtype) for name, p in generator.items()}, client.k)
+        params_K = replicated({name: p.to(client.dtype) for name, p in generator.items()}, client.k)
         return super().join(client) | {
             "generator": params_K,
             "generator_optimizer": self.optimizer.init(params_K),

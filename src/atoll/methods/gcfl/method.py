@@ -11,7 +11,7 @@ from atoll.methods.client import Client
 from atoll.methods.gcfl.clustering import dtw_distances, min_cut
 from atoll.ops.similarity import cosine
 from atoll.options import option
-from atoll.tree import Kinds, Params, spread
+from atoll.tree import Kinds, Params, replicated
 
 
 @register("gcfl")
@@ -63,7 +63,7 @@ class GCFL(Method):
     def start(self, info: Info, seed: int) -> Kinds:
         k = info.clients
         server: Kinds = {
-            "model": spread(self.initial_model(info, seed), k),
+            "model": replicated(self.initial_model(info, seed), k),
             "cluster": {"of": torch.zeros(k, dtype=torch.int64)},
         }
         if self.sequences:
@@ -73,7 +73,7 @@ class GCFL(Method):
 
     def join(self, client: Client) -> Kinds:
         model = self.initial_model(client.cohort, client.rng.seed)
-        return self.trainable(spread(model, client.k))
+        return self.trainable(replicated(model, client.k))
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         theta = server["model"]

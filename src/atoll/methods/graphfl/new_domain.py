@@ -18,7 +18,7 @@ from atoll.methods.global_model import GlobalModel
 from atoll.optimizers.fit import adapt
 from atoll.options import option
 from atoll.rng import stream
-from atoll.tree import Kinds, Params, spread
+from atoll.tree import Kinds, Params, replicated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class NewDomain(GlobalModel):
 
     def adapted_scores(self, theta: Params, task: Client) -> Params:
         """Scores of each client's model once it is adapted to its training nodes."""
-        cohort, theta_K = task.cohort, spread(theta, task.k)
+        cohort, theta_K = task.cohort, replicated(theta, task.k)
         # Adapting is plain gradient descent, whatever the optimizer in training.
         theta_K = adapt(self.task, self.model, theta_K, cohort, self.alpha, self.adapt_steps)
         return task.on(cohort.k_hop(self.model.reach, "train", "val", "test")).scores(theta_K)

@@ -22,7 +22,7 @@ from atoll.models.gat import GAT
 from atoll.ops.ragged import segment_mean
 from atoll.optimizers.fit import Penalty
 from atoll.options import option
-from atoll.tree import Kinds, Params, spread
+from atoll.tree import Kinds, Params, replicated
 
 
 @register("ppfl-gat")
@@ -60,7 +60,7 @@ class PpflGat(EmbeddingAlignment):
         x = np.zeros((1, info.features), dtype=np.float32)
         y, edges = np.zeros(1, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
         node = make_graph(x, edges, y, classes=info.classes)
-        model = spread(self.initial_model(info, seed=0), 1)
+        model = replicated(self.initial_model(info, seed=0), 1)
         return int(self.model.intermediate(model, Cohort([node], dtype=info.dtype)).shape[1])
 
     def embeddings(self, client: Client) -> Tensor:
@@ -73,7 +73,7 @@ class PpflGat(EmbeddingAlignment):
     def join(self, client: Client) -> Kinds:
         cohort, rng = client.cohort, client.rng
         if self.common_start:
-            return self.trainable(spread(self.initial_model(cohort, rng.seed), client.k))
+            return self.trainable(replicated(self.initial_model(cohort, rng.seed), client.k))
         own = [self.model.init(cohort.features, cohort.classes, s) for s in rng.streams]
         return self.trainable(
             {name: torch.stack([one[name] for one in own]).to(client.dtype) for name in own[0]}

@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 import numpy as np
 import polars
 
-from atoll.cohort import SPLITS
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
+from atoll.graph import SPLITS
 from atoll.reproduction.studies.base import Findings, studies
 from atoll.reproduction.studies.run import Run, of_result
 

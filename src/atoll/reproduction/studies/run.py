@@ -5,11 +5,11 @@ from pathlib import Path
 
 import polars
 
-from atoll.cohort import SPLITS
 from atoll.errors import AtollError, unknown
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result
 from atoll.experiment.runner import run_experiment
+from atoll.graph import SPLITS
 from atoll.reproduction.studies.base import Findings, Study, studies
 
 
