@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -84,6 +85,8 @@ def declared_bounds(cls: type[Any], name: str) -> Mapping[str, Any]:
 
 def _within(value: Number, declared: Mapping[str, Any]) -> bool:
     bounds = declared.get("bounds", {})
+    if bounds and not math.isfinite(value):
+        return False
     return all(_TESTS[name][0](value, bound) for name, bound in bounds.items())
 
 

@@ -49,5 +49,10 @@ class Registry(Generic[T]):
             return
         package = importlib.import_module(self.package)
         for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
+            name = f"{self.package}.{module.name}"
+            try:
+                importlib.import_module(name)
+            except Exception as problem:
+                problem.add_note(f"{name} can't be imported, so no {self.kind} can be found")
+                raise
         self._discovered = True

@@ -115,11 +115,13 @@ def _joined(leaves: Sequence[Leaf]) -> Leaf:
 
 def put(tree: Tree, positions: Sequence[int], part: Mapping[str, Leaf], k: int) -> Tree:
     """``tree`` with the rows at ``positions`` replaced by ``part``; dense leaves in place."""
-    if list(positions) == list(range(k)):
-        return dict(part)
     if set(part) != set(tree):
         changed = sorted(set(part) ^ set(tree))
-        raise ValueError(f"a step must keep the names of its state; it changed {changed}")
+        raise ValueError(
+            f"a step must keep the names of its state, which join makes; it changed {changed}"
+        )
+    if list(positions) == list(range(k)):
+        return dict(part)
     where = torch.as_tensor(list(positions), dtype=torch.long)
     result: Tree = {}
     for name, leaf in tree.items():

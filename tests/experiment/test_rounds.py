@@ -88,3 +88,20 @@ def test_what_was_saved_is_restored(rounds, tmp_path):
 def test_nothing_saved_is_nothing_restored(rounds):
     assert rounds.restore() is None
     assert rounds.done == 0
+
+
+def test_a_run_in_which_no_reply_could_be_used_is_no_result(rounds, monkeypatch):
+    def round(self, fed, server, r):
+        fed.sum("sizes", expect={"size": {}})
+
+    monkeypatch.setattr(FedAvg, "round", round)
+    for _ in range(2):
+        rounds.complete()
+    with pytest.raises(AtollError, match=r"none of the 2 rounds changed anything.*unexpected"):
+        rounds.store({}, [], None)
+
+
+def test_a_round_must_return_a_state(rounds, monkeypatch):
+    monkeypatch.setattr(FedAvg, "round", lambda self, fed, server, r: None)
+    with pytest.raises(TypeError, match="round of FedAvg must return the server's next state"):
+        rounds.complete()

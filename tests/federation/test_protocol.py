@@ -268,7 +268,7 @@ def test_rows_of_a_table_must_be_named_in_order_and_exist(engine):
 
 
 def test_a_kind_that_a_step_does_not_name_is_an_error_that_says_so():
-    with pytest.raises(TypeError, match=r"'fail' of Speaks is sent.*'model'.*no parameter"):
+    with pytest.raises(TypeError, match=r"'fail' of Speaks is sent.*'model'.*takes \[\]"):
         federation().ask("fail", shared=ONE, expect={})
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from atoll.errors import NoReplies
+from atoll.errors import AtollError, NoReplies
 from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.config import Experiment
 from atoll.experiment.history import History
@@ -32,6 +32,8 @@ class Rounds:
     state: Kinds = field(default_factory=dict)
     further: Further = lambda replies, last: replies
     done: int = 0
+    # Rounds of this process that changed nothing, for want of a usable reply.
+    idle: int = 0
 
     def __post_init__(self) -> None:
         self.method = self.experiment.method
@@ -52,7 +54,13 @@ class Rounds:
         self.fed.begin(r)
         try:
             state = self.method.round(self.fed, state, r)
+            if not _are_kinds(state):
+                raise TypeError(
+                    f"round of {type(self.method).__name__} must return the server's next state, "
+                    f"as in {{'model': {{...}}}}"
+                )
         except NoReplies as problem:
+            self.idle += 1
             log.warning("round %d changes nothing: %s", r, problem)
         last = self._ends(r, state)
         scored = last or self.experiment.run.is_scored(r)
@@ -84,6 +92,12 @@ class Rounds:
 
     def store(self, clients: Tree, sizes: Sequence[Size], concluded: Replies | None) -> Result:
         """The result, in the run directory and as an object."""
+        if self.idle and self.idle == self.done:
+            why = self.fed.rejections[0].reason if self.fed.rejections else "nobody answered"
+            raise AtollError(
+                f"none of the {self.done} rounds changed anything, since no reply could be used "
+                f"(the first one: {why}); see the warnings above."
+            )
         rejected = len(self.fed.rejections)
         return store_result(
             self.run_dir,
@@ -98,3 +112,7 @@ class Rounds:
 
     def _ends(self, done: int, state: Kinds) -> bool:
         return done >= self.experiment.run.rounds or self.method.finished(state)
+
+
+def _are_kinds(state: object) -> bool:
+    return isinstance(state, dict) and all(isinstance(kind, dict) for kind in state.values())

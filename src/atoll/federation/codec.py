@@ -77,7 +77,7 @@ def decode_answer(message: bytes) -> Answer:
 
 def step_request(call: Call, row: Mapping[str, Leaf], run: str = "", attempt: int = 0) -> Request:
     """A call to one client: what all get, and the row that is its own."""
-    facts = {"step": call.step, "round": call.round, "nth": call.nth}
+    facts = {"step": call.step, "round": call.round, "nth": call.nth, "kinds": call.kinds}
     tree = prefixed("shared", call.shared) | prefixed("each", row)
     return Request("step", run, attempt, facts, tree)
 
@@ -87,9 +87,11 @@ def step_call(request: Request) -> tuple[Call, Tree]:
     facts = request.facts
     try:
         step, round, nth = str(facts["step"]), int(facts["round"]), int(facts["nth"])
+        kinds = tuple(str(kind) for kind in facts["kinds"])
     except (KeyError, TypeError, ValueError) as problem:
         raise BadMessage(f"a step without {problem}; it is damaged.") from problem
-    return Call(step, round, nth, subtree(request.tree, "shared")), subtree(request.tree, "each")
+    call = Call(step, round, nth, subtree(request.tree, "shared"), kinds)
+    return call, subtree(request.tree, "each")
 
 
 def step_answer(request: Request, batch: Batch) -> Answer:

@@ -51,7 +51,11 @@ class Host:
                 )
                 raise
             self._refuse_private(call.step, batch.body)
-            self.state = put(self.state, part, state, self.cohort.k)
+            try:
+                self.state = put(self.state, part, state, self.cohort.k)
+            except (ValueError, RuntimeError) as problem:
+                problem.add_note(f"after step '{call.step}' of round {call.round}")
+                raise
             yield batch
 
     def _join(self, part: tuple[int, ...]) -> Tree:

@@ -27,7 +27,7 @@ from atoll.federation.validation import (
 )
 from atoll.leaves import Ragged
 from atoll.rng import CohortRng, server_stream
-from atoll.tree import Kinds, Tree, copy, flat, nested, stack, take
+from atoll.tree import Kinds, Tree, copy, flat, kind, nested, stack, take
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -63,6 +63,8 @@ class Call:
     round: int
     nth: int
     shared: Tree
+    # The kinds that are sent, to all or to each, also those that have no leaf.
+    kinds: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -129,28 +131,39 @@ class Total:
 def updated(server: Kinds, rows: Tensor, **tables: Mapping[str, Tensor | Ragged]) -> Kinds:
     """A server's state with some clients' rows of its tables ``[K, ...]`` replaced.
 
-    Each new leaf ``[m, ...]`` has the rows ``rows [m]``; one of pairs of clients, ``[m, m]`` in
-    place of ``[K, K]``, replaces what is between them; a ragged one has one block per row. Who has
-    no new row keeps the old one.
+    Each new leaf ``[m, ...]`` has the rows ``rows [m]``. A table ``[K, K]`` is one of pairs of
+    clients: ``[m, m]`` replaces what is between those. A ragged one has one block per row. Who has
+    no new row keeps the old one, and leaves that are not named stay as they are.
     """
     state = dict(server)
-    for kind, table in tables.items():
-        state[kind] = {
-            name: _replaced(server[kind][name], rows, new) for name, new in table.items()
-        }
+    for name, table in tables.items():
+        old = server.get(name, {})
+        unknown = sorted(set(table) - set(old))
+        if unknown:
+            raise ValueError(f"the server has no {unknown} of kind '{name}'; make them in start")
+        new = {n: _replaced(f"{name}/{n}", old[n], rows, leaf) for n, leaf in table.items()}
+        state[name] = {**old, **new}
     return state
 
 
-def _replaced(old: Any, rows: Tensor, new: Any) -> Any:
+def _replaced(name: str, old: Any, rows: Tensor, new: Any) -> Any:
     if isinstance(old, Ragged):
         return old.replaced(rows.tolist(), new)
-    if len(rows) == len(old):
+    k, m = len(old), len(rows)
+    pairs = old.shape == (k, k)
+    wanted = (m, m) if pairs else (m, *old.shape[1:])
+    if new.shape != wanted or new.dtype != old.dtype:
+        raise ValueError(
+            f"rows {list(new.shape)} of {new.dtype} can't update '{name}', which takes "
+            f"{list(wanted)} of {old.dtype}"
+        )
+    if m == k and bool((rows == torch.arange(k)).all()):
         return new
-    if new.shape != (len(rows), *old.shape[1:]):
-        pairs = old.clone()
-        pairs[rows[:, None], rows] = new
-        return pairs
-    return old.index_copy(0, rows, new)
+    if not pairs:
+        return old.index_copy(0, rows, new)
+    table = old.clone()
+    table[rows[:, None], rows] = new
+    return table
 
 
 class Federation(ABC):
@@ -264,14 +277,20 @@ class Federation(ABC):
         targets = self.clients if to is None else tuple(to)
         nth = self._calls.get(step, 0)
         self._calls[step] = nth + 1
-        call = Call(step, self.round, nth, flat(shared or {}))
         rows = flat(each or {})
+        kinds = tuple(dict.fromkeys(kind(name) for name in (*(shared or {}), *(each or {}))))
+        call = Call(step, self.round, nth, flat(shared or {}), kinds)
+        twice = sorted(set(call.shared) & set(rows))
+        if twice:
+            raise ValueError(f"{twice} are sent to all and to each; choose one")
         self.ledger.sent(self.round, step, targets, call.shared, rows)
         for batch in self.deliver(call, targets, rows):
             self.ledger.received(self.round, step, batch.clients, batch.body, batch.weight)
             batch = self._leave_out(step, batch, misfits(batch, expect))
             bad = bad_weights(batch.weights)
-            batch = self._leave_out(step, batch, dict.fromkeys(bad, "a bad weight"))
+            batch = self._leave_out(
+                step, batch, dict.fromkeys(bad, "its weight is negative or not finite")
+            )
             if batch.clients:
                 yield batch
 

@@ -66,7 +66,7 @@ class _TensorLike(NamedTuple):
             return everybody(clients, "is no plain tensor")
         if leaf.shape != (len(clients), *self.one.shape):
             have, want = list(leaf.shape[1:]), list(self.one.shape)
-            return everybody(clients, f"has shape {have}, not {want}")
+            return everybody(clients, f"has shape {have} per client, not {want}")
         if leaf.dtype != self.one.dtype:
             return everybody(clients, f"is {leaf.dtype}, not {self.one.dtype}")
         return {}

@@ -1,12 +1,14 @@
 """Methods: one file or package each, reading like its paper."""
 
 from atoll.federation.protocol import Federation, Reply, client_step, updated
-from atoll.methods.base import Info, Method, methods, register
+from atoll.methods.base import PRIVATE, SCALAR, Info, Method, methods, register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel
 from atoll.options import option
 
 __all__ = [
+    "PRIVATE",
+    "SCALAR",
     "Client",
     "Federation",
     "GlobalModel",

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from inspect import Parameter, signature
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged
+from atoll.methods.border import perform
 from atoll.methods.client import Client
 from atoll.models.base import Model
 from atoll.models.gcn import GCN
@@ -43,6 +41,9 @@ SCALAR = torch.zeros((), dtype=torch.float64)
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, option))
 def register(name: str) -> Callable[[type[M]], type[M]]:
     """Make a class a method with a name: a frozen dataclass whose fields are its options."""
+
+    if not isinstance(name, str):
+        raise TypeError("a method is registered under a name: @register('fed-mine')")
 
     def add(cls: type[M]) -> type[M]:
         return methods.register(name)(dataclass(frozen=True, kw_only=True)(cls))  # type: ignore[return-value]
@@ -185,35 +186,7 @@ class Method:
         self, call: Call, row: Tree, cohort: Cohort, state: Tree, rng: CohortRng
     ) -> tuple[Tree, Batch]:
         """A step as hosts ask for it: flat trees here, kinds within the step."""
-        step = getattr(self, call.step, None)
-        if step is None or not getattr(step, "is_client_step", False):
-            raise ValueError(f"{type(self).__name__} has no client step '{call.step}'")
-        alike = {n: _for_everybody(n, leaf, cohort.k) for n, leaf in call.shared.items()}
-        sent = nested(alike | row)
-        named = _parameters(step.__func__)
-        surplus = sorted(set(sent) - set(named))
-        if surplus:
-            raise TypeError(
-                f"step '{call.step}' of {type(self).__name__} is sent {surplus} but has no "
-                f"parameter of that name"
-            )
-        client = Client(self, cohort, rng, nested(state))
-        reply = step(client, **{kind: sent[kind] for kind in named if kind in sent or named[kind]})
-        return flat(client.state), Batch(cohort.clients, flat(reply.kinds), reply.weight)
-
-
-def _for_everybody(name: str, leaf: Any, k: int) -> Tensor:
-    """A leaf that all clients get, with an axis of clients; no copy is made."""
-    if not isinstance(leaf, Tensor):
-        raise TypeError(f"'{name}' can't be sent to all alike; it is not a plain tensor")
-    return leaf.expand(k, *leaf.shape)
-
-
-@lru_cache(maxsize=1024)
-def _parameters(step: Callable[..., Reply]) -> dict[str, bool]:
-    """The kinds that a step names, and whether it must have them: one without leaves is empty."""
-    kinds = list(signature(step).parameters.values())[2:]  # after self and client
-    return {p.name: p.default is Parameter.empty for p in kinds}
+        return perform(self, call, row, cohort, state, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,11 +42,20 @@ class Client:
     in place and put kinds of its own into it), ``rng`` their randomness.
     """
 
-    def __init__(self, method: Trains, cohort: Cohort, rng: CohortRng, state: Kinds) -> None:
+    def __init__(
+        self,
+        method: Trains,
+        cohort: Cohort,
+        rng: CohortRng,
+        state: Kinds,
+        lent: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self.method = method
         self.cohort = cohort
         self.rng = rng
         self.state = state
+        # What was sent, by name: it is not the clients' to change.
+        self.lent = lent or {}
         self.k = cohort.k
         self.dtype = cohort.dtype
         # Each client's loss when its last descent began [K].
@@ -56,7 +65,7 @@ class Client:
         """The same clients, with the same state, on other data."""
         if cohort is self.cohort:
             return self
-        return Client(self.method, cohort, self.rng, self.state)
+        return Client(self.method, cohort, self.rng, self.state, self.lent)
 
     def fit(self, model: Mapping[str, Tensor], penalty: Penalty | None = None) -> Params:
         """Local training from ``model`` on the task's loss, plus ``penalty(w) [K]`` if given.
@@ -105,6 +114,8 @@ class Client:
         the optimizer is kept under the kind ``optimizer``, and gone on from if ``keep`` says so,
         by default the method's ``keep_optimizer``. Returns what was trained.
         """
+        for tree in trees:
+            self._refuse_lent(tree)
         names = [(i, name) for i, tree in enumerate(trees) for name in tree]
 
         def parted(joined: Params) -> list[Params]:
@@ -131,11 +142,19 @@ class Client:
         ``splits`` are those whose nodes the losses depend on. The optimizer's state is gone on from
         if ``keep`` says so, by default the method's ``keep_optimizer``.
         """
+        self._refuse_lent(params)
         if self.method.draw(self.cohort, self.rng) is not None:
             splits = ()  # which nodes a step will depend on is not known
         task, model, optimizer = self.method.task, self.method.model, self.method.optimizer
         kept = self._kept("optimizer", keep)
         return begin(task, model, optimizer, params, self.cohort, splits, kept)
+
+    def _refuse_lent(self, params: Mapping[str, Tensor]) -> None:
+        """Training is in place, and what was sent belongs to others as well."""
+        lent = {p.untyped_storage().data_ptr() for p in self.lent.values() if p.numel()}
+        for name, p in params.items():
+            if p.untyped_storage().data_ptr() in lent:
+                raise TypeError(f"'{name}' was sent and would be trained in place; copy it first")
 
     def _kept(self, optimizer: str, keep: bool | None = None) -> Params:
         """The state that an optimizer goes on from, if it does."""
@@ -147,6 +166,8 @@ class Client:
         task, model = self.method.task, self.method.model
         if training:
             return task.loss(model, params, self._drawn(), self.rng)
+        if any(p.requires_grad for p in params.values()):
+            raise TypeError("to train on the loss write client.loss(w, training=True)")
         with torch.no_grad():
             return task.loss(model, _in_full(params), self.cohort)
 
