@@ -7,7 +7,6 @@ parts do not fit, each with a reason.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -26,54 +25,57 @@ class Column(NamedTuple):
     dtype: torch.dtype
 
 
-class Compound(ABC):
-    """A leaf of several tensors: what :mod:`atoll.tree` and the wire need to know of it."""
+class Compound:
+    """A leaf of several tensors: what :mod:`atoll.tree` and the wire need to know of it.
+
+    No ABC, whose instance checks are slow, and these are many.
+    """
 
     # The endings of its tensors' names in files and on wires; the first one is its own.
     endings: ClassVar[tuple[str, ...]]
 
     @property
-    @abstractmethod
     def clients(self) -> int:
         """How many clients' parts it holds."""
+        raise NotImplementedError("abstract")
 
-    @abstractmethod
     def parts(self) -> tuple[Tensor, ...]:
         """Plain tensors for files and wires, in the order of ``endings``."""
+        raise NotImplementedError("abstract")
 
     @classmethod
-    @abstractmethod
     def of_parts(cls, *parts: Tensor) -> Compound:
         """The inverse of :meth:`parts`; a ValueError where they do not belong together."""
+        raise NotImplementedError("abstract")
 
-    @abstractmethod
     def columns(self) -> tuple[Column, ...]:
         """What crosses where this leaf does."""
+        raise NotImplementedError("abstract")
 
-    @abstractmethod
     def take(self, positions: Sequence[int]) -> Self:
         """Some clients' parts."""
+        raise NotImplementedError("abstract")
 
     @classmethod
-    @abstractmethod
     def joined(cls, leaves: Sequence[Any]) -> Compound:
         """Several leaves along the axis of clients."""
+        raise NotImplementedError("abstract")
 
-    @abstractmethod
     def clone(self) -> Self:
         """The same without shared memory."""
+        raise NotImplementedError("abstract")
 
-    @abstractmethod
     def numbers(self) -> tuple[Tensor, ...]:
         """Each client's values, for a look at whether they are finite."""
+        raise NotImplementedError("abstract")
 
 
-class Like(ABC):
+class Like:
     """What one client's part of a leaf must look like."""
 
-    @abstractmethod
     def misfits(self, leaf: Any, clients: Sequence[int]) -> dict[int, str]:
         """The positions of the clients whose part does not fit, and why."""
+        raise NotImplementedError("abstract")
 
     def received(self, leaf: Any) -> Any:
         """A leaf that fits, as the receiver wants to have it."""

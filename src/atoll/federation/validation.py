@@ -75,11 +75,12 @@ class _TensorLike(NamedTuple):
 def received(body: Tree, expect: Mapping[str, Any]) -> Tree:
     """Replies that fit, each leaf as whoever expects it wants to have it."""
     likes = {name: like for name, like in expect.items() if isinstance(like, Like)}
-    return {n: likes[n].received(leaf) if n in likes else leaf for n, leaf in body.items()}
+    return body | {name: like.received(body[name]) for name, like in likes.items()}
 
 
 def bad_weights(weight: Tensor) -> list[int]:
-    return torch.nonzero(~(weight.isfinite() & (weight >= 0))).flatten().tolist()
+    good = weight.isfinite() & (weight >= 0)
+    return [] if bool(good.all()) else torch.nonzero(~good).flatten().tolist()
 
 
 def bad_values(body: Mapping[str, Leaf]) -> list[int]:

@@ -39,9 +39,10 @@ def perform(
         raise TypeError(f"{where} returns a {type(reply).__name__}; it must return a Reply")
     body = flat(reply.kinds)
     for name, leaf in body.items():
-        _check_leaf(f"'{name}' in the reply of {where}", leaf, cohort.k)
-    if reply.weight is not None:
-        _check_leaf(f"the weight in the reply of {where}", reply.weight, cohort.k)
+        if _rows(leaf) != cohort.k:
+            raise _not_per_client(f"'{name}'", where, leaf, cohort.k)
+    if reply.weight is not None and _rows(reply.weight) != cohort.k:
+        raise _not_per_client("the weight", where, reply.weight, cohort.k)
     return flat(client.state), Batch(cohort.clients, body, reply.weight)
 
 
@@ -95,15 +96,17 @@ def _values(leaf: Any) -> Tensor:
     return leaf.numbers()[0]
 
 
-def _check_leaf(what: str, leaf: Any, k: int) -> None:
-    """A leaf of a reply has one part per client."""
-    if isinstance(leaf, Compound):
-        parts = leaf.clients
-    elif isinstance(leaf, Tensor):
-        parts = len(leaf) if leaf.dim() else 0
+def _rows(leaf: Any) -> int:
+    """How many clients a leaf of a reply has parts of; -1 if it is no leaf."""
+    if isinstance(leaf, Tensor):
+        return len(leaf) if leaf.dim() else 0
+    return leaf.clients if isinstance(leaf, Compound) else -1
+
+
+def _not_per_client(what: str, where: str, leaf: Any, k: int) -> TypeError:
+    rows = _rows(leaf)
+    if rows < 0:
+        found = f"is a {type(leaf).__name__}; it must be a tensor [K, ...]"
     else:
-        raise TypeError(f"{what} is a {type(leaf).__name__}; it must be a tensor [K, ...]")
-    if parts != k:
-        raise TypeError(
-            f"{what} has {parts} rows for {k} clients; its first axis is that of clients"
-        )
+        found = f"has {rows} rows for {k} clients; its first axis is that of clients"
+    return TypeError(f"{what} in the reply of {where} {found}")
