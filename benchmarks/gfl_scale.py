@@ -66,7 +66,7 @@ def measure(data: str, compensation: str, rounds: int, local: int) -> tuple[str,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--local", type=int, default=10, help="updates a round")
+    parser.add_argument("--local", type=int, default=10, help="updates per round")
     args = parser.parse_args()
     table = Table(
         "data", "clients", "training", "compensation", "s in all", "ms a round", "MB up a round",

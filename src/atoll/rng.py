@@ -19,7 +19,7 @@ def stream(seed: int, *key: int | str) -> np.random.Generator:
 
 
 class CohortRng:
-    """The randomness of one step for K clients: one stream a client, and common ones.
+    """The randomness of one step for K clients: one stream per client, and common ones.
 
     ``streams[i]`` belongs to the client at position ``i`` and depends on the client alone, so
     that a cohort draws the same numbers whole, in chunks or one by one.

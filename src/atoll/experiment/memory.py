@@ -1,4 +1,4 @@
-"""Keeping freed memory: a fresh gradient of K models a round costs more in page faults than in
+"""Keeping freed memory: a fresh gradient of K models per round costs more in page faults than in
 arithmetic, unless the allocator hands back the pages it was given the round before."""
 
 import ctypes
