@@ -3,8 +3,8 @@
     python benchmarks/large_graph.py                    2.4 million nodes, 60 million directed edges
     python benchmarks/large_graph.py --nodes 600000     a smaller one of the same kind
 
-GraphFL's setting for Amazon2M: 50 clients who all hold the whole graph and 80 labels per class among
-them, a fifth of them an episode, 15 local steps. Each local step sees METIS clusters of the graph,
+GraphFL's setting for Amazon2M: 50 clients who all hold the whole graph, 80 labels per class among
+them, a fifth of them per episode, 15 local steps. Each local step sees METIS clusters of the graph,
 as Cluster-GCN does. The graph is random communities, with as many nodes, edges, features and
 classes as Amazon2M (ogbn-products has it, if its data is at hand: --data ogbn-products).
 """
