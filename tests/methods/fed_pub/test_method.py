@@ -52,7 +52,7 @@ def replies(rows):
 def test_similarity_by_parameters_is_their_cosine():
     theta = {"a": torch.randn(3, 2, 2), "b": torch.randn(3, 4)}
     flat = torch.cat([theta["a"].flatten(1), theta["b"]], dim=1)
-    found = FedPub(mix="parameters").similarity(theta, {}, replies([0, 1, 2]), 0)
+    found = FedPub(mix="parameters").similarity.between(theta, {}, replies([0, 1, 2]), 0)
     torch.testing.assert_close(found, cosine(flat))
 
 
@@ -61,7 +61,7 @@ def test_similarity_by_gradients_is_that_of_the_updates():
     step = torch.randn(2, 2, 2)
     theta = {"a": before[[1, 3]] + step}
     method, server = FedPub(mix="gradients"), {"model": {"a": before}}
-    found = method.similarity(theta, server, replies([1, 3]), 0)
+    found = method.similarity.between(theta, server, replies([1, 3]), 0)
     torch.testing.assert_close(found, cosine(step.flatten(1)))
 
 

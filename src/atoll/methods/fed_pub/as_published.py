@@ -30,10 +30,9 @@ class FedPubAsPublished(FedPub):
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         sent = {"model": server["model"], "published_mask": server["published_mask"]}
-        one_mask = {name: m[0] for name, m in sent["published_mask"].items()}
-        expect = self.one_reply(server, {}) | {"published_mask": one_mask}
-        replies = fed.ask("train", each=sent, expect=expect)
-        S = self.similarity(replies["model"], server, replies, fed.seed)
+        one = {kind: {name: p[0] for name, p in sent[kind].items()} for kind in sent}
+        replies = fed.ask("train", each=sent, expect=one | self.similarity.like(server))
+        S = self.similarity.between(replies["model"], server, replies, fed.seed)
         alpha = mixing_weights(S, self.tau, self.community)
         mixture = {kind: mixed(alpha, replies[kind]) for kind in sent}
         return updated(server, replies.rows, similarity={"between": S}, **mixture)
@@ -46,7 +45,7 @@ class FedPubAsPublished(FedPub):
             {name: m.clone() for name, m in published_mask.items()},
         )
         theta, _ = self.used(client, w, mu)
-        return Reply(model=w, published_mask=mu, **self.about(client, theta))
+        return Reply(model=w, published_mask=mu, **self.similarity.sent(client, theta))
 
     def objective(self, client: Client, w: Params, mu: Params, given: Params) -> Tensor:
         return client.loss(times(w, mu), training=True)

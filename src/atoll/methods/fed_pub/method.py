@@ -1,6 +1,5 @@
 """Personalised subgraph federated learning."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -10,13 +9,9 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step, u
 from atoll.masked import filled, masked, masked_like, unmasked
 from atoll.methods.base import PRIVATE, SCALAR, Info, Method, register
 from atoll.methods.client import Client, joined_trees
-from atoll.methods.fed_pub.proxy import (
-    ProxyKind,
-    embedding_width,
-    functional_similarity,
-    own_features,
-)
-from atoll.ops.similarity import cosine, mixing_weights, overlap
+from atoll.methods.fed_pub.proxy import ProxyKind
+from atoll.methods.fed_pub.similarity import Measure, Similarity, similarity_by
+from atoll.ops.similarity import mixing_weights
 from atoll.options import option
 from atoll.tree import Kinds, Params, replicated, sq_dist
 
@@ -68,9 +63,9 @@ class FedPub(Method):
     threshold: float = option(1e-3, at_least=0)
     l1_norm: Literal["mean", "sum"] = "mean"
     masks: bool = True
-    mix: Literal["function", "parameters", "gradients", "labels", "uniform"] = "function"
+    mix: Measure = "function"
     proxy: ProxyKind = "sbm"
-    community: float = -1.0
+    community: float = option(-1.0, at_least=-1, at_most=1)
 
     def start(self, info: Info, seed: int) -> Kinds:
         model = replicated(self.initial_model(info, seed), info.clients)
@@ -97,11 +92,12 @@ class FedPub(Method):
 
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         """Algorithm 2."""
-        kept = server["kept"]
-        expect = self.one_reply(server, kept)
-        replies = fed.ask("train", each={"model": masked(server["model"], kept)}, expect=expect)
+        sent = masked(server["model"], server["kept"])
+        one = masked_like({name: p[0] for name, p in server["model"].items()}, server["kept"])
+        expect = {"model": one} | self.similarity.like(server)
+        replies = fed.ask("train", each={"model": sent}, expect=expect)
         theta, kept = unmasked(replies["model"])
-        S = self.similarity(theta, server, replies, fed.seed)
+        S = self.similarity.between(theta, server, replies, fed.seed)
         alpha = mixing_weights(S, self.tau, self.community)
         mixture = mixed(alpha, theta)
         return updated(server, replies.rows, model=mixture, kept=kept, similarity={"between": S})
@@ -116,7 +112,7 @@ class FedPub(Method):
             client.state["mask"],
         )
         theta, kept = self.used(client, w, mu)
-        return Reply(model=masked(theta, kept), **self.about(client, theta))
+        return Reply(model=masked(theta, kept), **self.similarity.sent(client, theta))
 
     def used(self, client: Client, w: Params, mu: Params) -> tuple[Params, Params]:
         """The model ``theta`` that a client uses from now on, and which entries it keeps."""
@@ -135,52 +131,10 @@ class FedPub(Method):
             loss_K = loss_K + self.l1 * total_K / count
         return loss_K
 
-    def similarity(self, theta: Params, server: Kinds, replies: Replies, seed: int) -> Tensor:
-        """``S [m, m]`` of the clients that answered with ``theta [m, ...]``."""
-        some = next(iter(theta.values()))
-        if self.mix == "uniform":
-            return torch.zeros(len(some), len(some), dtype=some.dtype)
-        if self.mix == "parameters":
-            return cosine(torch.cat([p.flatten(1) for p in theta.values()], dim=1))
-        if self.mix == "gradients":
-            sent = {name: p[replies.rows] for name, p in server["model"].items()}
-            steps = [(p - sent[name]).flatten(1) for name, p in theta.items()]
-            return cosine(torch.cat(steps, dim=1))
-        if self.mix == "labels":
-            return overlap(replies["histogram"]["classes"])
-        if self.proxy == "features":
-            return cosine(replies["embedding"]["mean"])
-        features = int(server["proxy"]["features"])
-        return functional_similarity(self.model, theta, self.proxy, features, self.across, seed)
-
-    def about(self, client: Client, theta: Params) -> Kinds:
-        """What else a client sends, where the server can't tell similarity from the models."""
-        cohort = client.cohort
-        if self.mix == "labels":
-            rows = cohort.rows("train")
-            cell = cohort.batch[rows] * cohort.classes + cohort.y[rows]
-            counts = torch.bincount(cell, minlength=cohort.k * cohort.classes).to(cohort.dtype)
-            counts = counts.view(cohort.k, cohort.classes)
-            return {"histogram": {"classes": counts / counts.sum(1, keepdim=True)}}
-        if self.mix == "function" and self.proxy == "features":
-            proxy = own_features(cohort, self.across, client.rng)
-            with torch.no_grad():
-                h = self.model.embed(theta, proxy)
-            return {"embedding": {"mean": h.view(cohort.k, -1, h.shape[1]).mean(1)}}
-        return {}
-
-    def one_reply(self, server: Kinds, kept: Mapping[str, Tensor]) -> Kinds:
-        """What one client sends: masked weights as kept values and a pattern, the rest whole."""
-        one = {name: p[0] for name, p in server["model"].items()}
-        expect: Kinds = {"model": masked_like(one, kept)}
-        some, sizes = next(iter(one.values())), server["proxy"]
-        if self.mix == "labels":
-            expect["histogram"] = {"classes": some.new_zeros(int(sizes["classes"]))}
-        elif self.mix == "function" and self.proxy == "features":
-            one_K = {name: p[None] for name, p in one.items()}
-            width = embedding_width(self.model, one_K, int(sizes["features"]))
-            expect["embedding"] = {"mean": some.new_zeros(width)}
-        return expect
+    @property
+    def similarity(self) -> Similarity:
+        """How the server compares clients."""
+        return similarity_by(self.mix, self.model, self.proxy, self.across)
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
         """``model_size``: the share of a client's parameters that it uses and sends."""
