@@ -11,7 +11,8 @@ from atoll.errors import NoReplies
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.federation.loopback import Loopback
-from atoll.federation.protocol import Reply, client_step, updated
+from atoll.federation.protocol import Reply, client_step
+from atoll.federation.tables import updated
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged, RaggedLike, Rows, RowsLike
 from atoll.masked import MaskedLike

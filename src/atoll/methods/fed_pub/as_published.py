@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Reply, client_step, updated
+from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.tables import updated
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
 from atoll.methods.fed_pub.method import FedPub, mixed, times

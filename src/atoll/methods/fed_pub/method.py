@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step, updated
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.tables import updated
 from atoll.masked import filled, masked, masked_like, unmasked
 from atoll.methods.base import PRIVATE, SCALAR, Info, Method, register
 from atoll.methods.client import Client, joined_trees

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step, updated
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.tables import updated
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import SCALAR, Info, Method
 from atoll.methods.client import Client
