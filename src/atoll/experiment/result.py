@@ -45,7 +45,7 @@ class Size(NamedTuple):
     train: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished run. Scores are fractions; the test figure is that of ``best_round``.
 
@@ -66,6 +66,12 @@ class Result:
     run_dir: Path
     history: polars.DataFrame
     parameters: Tree
+
+    def __repr__(self) -> str:
+        e = self.experiment
+        what = f"{e.method.registered_name} on {e.data.registered_name}, {self.clients} clients"
+        score = f"test {self.metric} {self.test_score:.4f} (round {self.best_round})"
+        return f"<Result {what}, seed {e.run.seed}: {score}, in '{self.run_dir}'>"
 
     @property
     def metric(self) -> str:
@@ -135,7 +141,9 @@ def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
         stem = f"{stamp}-{experiment.method.registered_name}-{experiment.data.registered_name}"
         names = (f"{stem}-{n}" if n else stem for n in range(10_000))
         out = next(path for path in map(Path("runs").joinpath, names) if not path.exists())
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif out.exists() and not out.is_dir():
+        raise AtollError(f"'{out}' is a file; name a new directory with --out.")
+    elif out.exists() and any(out.iterdir()):
         raise AtollError(
             f"'{out}' exists and is not empty; choose another --out, or continue it with: atoll "
             f"resume {out}"
