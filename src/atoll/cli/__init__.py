@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from atoll.cli import data, deploy, experiments
+from atoll.cli import audit, data, deploy, experiments
 from atoll.cli.quiet import WithQuiet
 from atoll.errors import AtollError, Interrupted
 
@@ -31,6 +31,7 @@ for command in (
     data.describe,
     data.split,
     data.fetch,
+    audit.audit,
     deploy.up,
     deploy.keys,
     deploy.server,

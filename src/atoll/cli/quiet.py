@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from typing import Any
 
-import click
 from typer.core import TyperCommand, TyperOption
 
-_KEY = "atoll.quiet"
+_quiet = ContextVar("quiet", default=False)
 
 
 def is_quiet() -> bool:
-    """Whether the command that runs was called with ``--quiet``."""
-    context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_KEY))
+    """Whether the last command of this process was called with ``--quiet``."""
+    return _quiet.get()
 
 
 class WithQuiet(TyperCommand):
@@ -33,6 +32,6 @@ class WithQuiet(TyperCommand):
         )
 
 
-def _be_quiet(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    context.meta[_KEY] = wanted
+def _be_quiet(_context: Any, _parameter: Any, wanted: bool) -> None:
+    _quiet.set(wanted)
     logging.getLogger("atoll").setLevel(logging.ERROR if wanted else logging.NOTSET)

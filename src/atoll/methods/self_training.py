@@ -102,6 +102,9 @@ class SelfTraining(Method):
     def finished(self, server: Kinds) -> bool:
         return self.wrapped.finished(server)
 
+    def hurried(self) -> Method:
+        return replace(self, inner=self.inner.hurried())
+
     def measure(self, fed: Federation, server: Kinds) -> Replies:
         return self.wrapped.measure(fed, server)
 

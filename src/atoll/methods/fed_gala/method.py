@@ -1,6 +1,7 @@
 """Graphs that share anchors: train, add the links the anchors lack, train on."""
 
 import logging
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
-from atoll.methods.base import SCALAR, Info, register
+from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client
 from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_owners, of_anchors
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
@@ -117,6 +118,9 @@ class FedGala(GlobalModel):
         if phase == COMBINED and (converged or r == self.combined_rounds):
             return in_phase(TASK, self.augment_all(fed, server) if self.augments else server)
         return in_phase(DONE, server) if converged else server
+
+    def hurried(self) -> Method:
+        return replace(self, combined_rounds=2)
 
     def finished(self, server: Kinds) -> bool:
         return int(server["phase"]["now"]) == DONE
