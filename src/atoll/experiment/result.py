@@ -66,6 +66,8 @@ class Result:
     run_dir: Path
     history: polars.DataFrame
     parameters: Tree
+    # What the method is for and did not happen.
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         e = self.experiment
@@ -115,6 +117,7 @@ class Result:
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "rejected_replies": self.rejected_replies,
+            "remarks": list(self.remarks),
             "run_dir": str(self.run_dir),
         }
 
@@ -184,6 +187,7 @@ def store_result(
     sizes: Sequence[Size],
     rejected: int,
     concluded: Replies | None,
+    remarks: Sequence[str] = (),
 ) -> Result:
     """Write the final parameters and the summary, which marks the run as complete.
 
@@ -223,6 +227,7 @@ def store_result(
         run_dir=run_dir,
         history=history.table(),
         parameters=parameters,
+        remarks=tuple(remarks),
     )
     write_json(run_dir / "summary.json", result.summary())
     for checkpoint in (run_dir / "checkpoints").glob("round-*.safetensors"):
@@ -258,6 +263,7 @@ def load_result(run_dir: Path, experiment: Experiment) -> Result:
     try:
         summary = json.loads((run_dir / "summary.json").read_text())
         facts: dict[str, Any] = {name: summary[name] for name in _FACTS}
+        facts["remarks"] = tuple(summary.get("remarks", ()))
         facts["figures"] = {
             name: float("nan") if value is None else value
             for name, value in summary["figures"].items()

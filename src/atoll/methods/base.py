@@ -156,6 +156,13 @@ class Method:
         """After the last round: further figures of each client, as scalars of kind ``metric``."""
         return None
 
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        """What the method is for and did not happen in a run: one sentence each, with the remedy.
+
+        ``server`` is its last state, ``concluded`` what :meth:`conclude` gave.
+        """
+        return []
+
     @client_step
     def evaluate(self, client: Client, model: Params | None = None) -> Reply:
         """Score the model sent along, or else the client's own."""

@@ -133,6 +133,16 @@ class SelfTraining(Method):
             return own
         return own | further.kinds
 
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        inner = self.wrapped.remarks(server, concluded)
+        if concluded is None or bool(concluded["metric"]["pseudo_nodes"].any()):
+            return inner
+        return [
+            f"no client had a node to add a pseudo-label to; method.pseudo is {self.pseudo}, and "
+            f"only nodes outside training and validation get one.",
+            *inner,
+        ]
+
     @client_step
     def count_right(self, client: Client) -> Reply:
         counted = []

@@ -224,6 +224,19 @@ class FedGala(GlobalModel):
         with torch.no_grad():
             return self.model.apply(client.state["model"], client.cohort)
 
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        phase = server["phase"]
+        if self.augments and not len(server["anchor"]["numbers"].values):
+            return ["no link was added, since no two clients share a node; use a partition or data "
+                    "with shared nodes, e.g. louvain-anchors, or another method."]  # fmt: skip
+        if int(phase["now"]) != COMBINED:
+            return []
+        lost = "no link was added" if self.augments else "the task's own loss was never trained"
+        return [
+            f"phase 1 had not converged after {int(phase['rounds'])} rounds, so {lost}; bound it "
+            f"with method.combined_rounds, raise method.alpha, or give it more rounds."
+        ]
+
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
         """How many rounds were trained in all, and in phase 1."""
         phase, k = server["phase"], len(fed.clients)
