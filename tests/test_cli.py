@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from atoll.cli import main
-
 FAST = ["--data", "patients", "--partition", "random", "--clients", "3", "--rounds", "3",
         "--set", "model.hidden=8"]  # fmt: skip
 
@@ -19,25 +17,6 @@ def atoll(*arguments, cwd, env=None):
         [sys.executable, "-m", "atoll", *arguments],
         capture_output=True, text=True, cwd=cwd, timeout=120, env=env,
     )  # fmt: skip
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch, capsys):
-    """The command line within this process, in a folder of its own: as quick as its work."""
-
-    def run(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["atoll", *arguments])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, said.out, said.err)
-
-    return run
 
 
 def test_run_prints_one_json_object_on_stdout(tmp_path):

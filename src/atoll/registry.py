@@ -17,10 +17,16 @@ class Registry(Generic[T]):
         self.kind = kind
         self.package = package
         self._classes: dict[str, type[T]] = {}
+        self._aliases: dict[str, str] = {}
         self._discovered = False
 
-    def register(self, name: str) -> Callable[[type[T]], type[T]]:
+    def register(self, name: str, *aliases: str) -> Callable[[type[T]], type[T]]:
+        """Give a class a name, and further ones that stand for it; only the name is kept."""
+
         def add(cls: type[T]) -> type[T]:
+            for alias in aliases:
+                if self._aliases.setdefault(alias, name) != name or alias in self._classes:
+                    raise ValueError(f"two {self.kind}s are called '{alias}'")
             taken = self._classes.get(name)
             if taken is not None and taken.__qualname__ != cls.__qualname__:
                 raise ValueError(f"two {self.kind}s are called '{name}': {taken} and {cls}")
@@ -31,10 +37,20 @@ class Registry(Generic[T]):
         return add
 
     def __getitem__(self, name: str) -> type[T]:
+        full = self.full_name(name)
+        if full not in self._classes:
+            raise unknown(self.kind, name, (*self._classes, *self._aliases))
+        return self._classes[full]
+
+    def full_name(self, name: str) -> str:
+        """The name that a short one stands for; any other stays as it is."""
         self._discover()
-        if name not in self._classes:
-            raise unknown(self.kind, name, self._classes)
-        return self._classes[name]
+        return self._aliases.get(name, name)
+
+    def aliases(self, name: str) -> list[str]:
+        """The short names of a class."""
+        self._discover()
+        return sorted(alias for alias, full in self._aliases.items() if full == name)
 
     def __iter__(self) -> Iterator[str]:
         self._discover()

@@ -8,7 +8,7 @@ from rich.console import Console
 from atoll.experiment.config import _REGISTRIES
 from atoll.options import option
 from atoll.registry import Registry
-from atoll.report.components import component, names_table
+from atoll.report.components import component, component_facts, names_facts, names_table
 
 EVERYTHING = [
     pytest.param(section, name, id=f"{section} {name}")
@@ -37,9 +37,12 @@ class Shaky:
 
 
 def test_a_component_has_a_summary_and_a_line_per_option():
-    Registry("toy", "nowhere").register("shaky")(Shaky)
-    name, summary, _, heading, *options, _, hint = shown(component(Shaky, "model"))
+    toys = Registry("toy", "atoll.archive")
+    toys._discovered = True
+    toys.register("shaky", "s")(Shaky)
+    name, summary, also, _, heading, *options, _, hint = shown(component(toys, "s", "model"))
     assert (name, summary) == ("shaky", "Shakes the weights [a little].")
+    assert also == "Also called: s."
     assert heading.split() == ["option", "values", "default"]
     assert [line.split(maxsplit=1) for line in options] == [
         ["share", "float, above 0 and at most 1  0.5"],
@@ -51,14 +54,41 @@ def test_a_component_has_a_summary_and_a_line_per_option():
 
 @pytest.mark.parametrize(("section", "name"), EVERYTHING)
 def test_every_component_can_be_shown(section, name):
-    cls = _REGISTRIES[section][0][name]
-    lines = shown(component(cls, section))
+    registry = _REGISTRIES[section][0]
+    cls = registry[name]
+    lines = shown(component(registry, name, section))
     assert lines[0] == name
     assert lines[1]
     own = {f.name for f in fields(cls)} - {"task", "model", "optimizer"}
     assert own <= {line.split()[0] for line in lines if line}
     if section == "method":
         assert lines[2].startswith("Unless others are chosen: task ")
+
+
+def test_facts_of_a_component_are_those_that_are_shown():
+    registry, _ = _REGISTRIES["method"]
+    facts = component_facts(registry, "fed-prox", "method")
+    assert (facts["name"], facts["section"]) == ("fed-prox", "method")
+    assert facts["parts"] == {"task": "nodes", "model": "gcn", "optimizer": "adam"}
+    assert {"name": "mu", "values": "float, at least 0", "default": "1.0"} in facts["options"]
+
+
+def test_short_names_are_shown_beside_the_long_ones():
+    datasets, _ = _REGISTRIES["data"]
+    lines = shown(names_table(datasets))
+    assert [line.rsplit(maxsplit=2)[1:] for line in lines if line.startswith("coauthor")] == [
+        ["Short:", "cs."],
+        ["Short:", "physics."],
+    ]
+    [photo] = [fact for fact in names_facts(datasets) if fact["name"] == "amazon-photo"]
+    assert photo["aliases"] == ["photo"]
+
+
+def test_a_short_name_stands_for_one_component():
+    toys = Registry("toy", "nowhere")
+    toys.register("shaky", "s")(Shaky)
+    with pytest.raises(ValueError, match="two toys are called 's'"):
+        toys.register("steady", "s")(Shaky)
 
 
 def test_names_have_a_line_each():

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Annotated
 
 import typer
 
-from atoll.cli import data, deploy, experiments
+from atoll.cli import audit, data, deploy, experiments
+from atoll.cli.quiet import WithQuiet
 from atoll.errors import AtollError, Interrupted
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Federated learning on graphs: simulate, compare and reproduce methods.\n\n"
@@ -29,6 +31,7 @@ for command in (
     data.describe,
     data.split,
     data.fetch,
+    audit.audit,
     deploy.up,
     deploy.keys,
     deploy.server,
@@ -36,7 +39,32 @@ for command in (
     deploy.submit,
     deploy.status,
 ):
-    app.command(command.__name__.rstrip("_"))(command)
+    app.command(command.__name__.rstrip("_"), cls=WithQuiet)(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+        from platform import python_version
+
+        torch = version("torch")
+        print(f"atoll {version('atoll')} (torch {torch}, python {python_version()})")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the versions of Atoll, torch and Python.",
+        ),
+    ] = False,
+) -> None:
+    """What can be given without a command."""
 
 
 def main() -> None:

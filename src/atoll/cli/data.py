@@ -30,14 +30,19 @@ def list_(
     name: Annotated[
         str | None, typer.Argument(help="One of them, e.g. fed-prox: shows its options.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List what there is, one line per name; or show one of them with its options."""
-    from atoll.report.components import component, names_table
+    from atoll.report.components import component, component_facts, names_facts, names_table
     from atoll.report.tables import console
 
     module, section = _REGISTRIES[kind.value]
     registry = getattr(import_module(module), kind.value)
-    shown = names_table(registry) if name is None else component(registry[name], section)
+    if as_json:
+        facts = component_facts(registry, name, section) if name else names_facts(registry)
+        print(json.dumps(facts))
+        return
+    shown = component(registry, name, section) if name else names_table(registry)
     console().print(shown)
 
 

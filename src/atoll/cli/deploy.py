@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, with_options
+from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, out_folder, with_options
 from atoll.cli.screen import progress, show_results
 
 Choices = dict[str, Any]
@@ -61,7 +61,9 @@ def up(
 def keys(
     sites: Annotated[str, typer.Option(help="The sites' names, separated by commas.")],
     server: Annotated[str, typer.Option(help="HOST:PORT that the sites will dial.")],
-    out: Annotated[Path, typer.Option(help="Gets a folder for each side.")] = Path("kits"),
+    out: Annotated[
+        Path, typer.Option(help="Gets a folder for each side.", callback=out_folder)
+    ] = Path("kits"),
     engine: Engine = "nvflare",
 ) -> None:
     """Make what each side needs: certificates and keys, one folder per site.

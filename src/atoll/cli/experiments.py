@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, with_options
+from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, out_folder, with_options
 from atoll.cli.screen import progress, progress_bar, show_results
+from atoll.errors import AtollError
 
 Choices = dict[str, Any]
 
@@ -85,7 +86,9 @@ def reproduce(
         list[str] | None, typer.Option(help="Only these columns: methods or statistics.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
-    out: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Where results are kept.", callback=out_folder)] = Path(
+        "results"
+    ),
     jobs: Annotated[int, typer.Option(min=1, help="Cells run at the same time.")] = 1,
     missing: Annotated[
         bool, typer.Option(help="Run only cells that are not kept with these settings.")
@@ -94,7 +97,8 @@ def reproduce(
         Path | None,
         typer.Option(
             help="A folder that keeps single runs, so that an interrupted table can continue and "
-            "tables share runs. Delete it when code changes."
+            "tables share runs. Delete it when code changes.",
+            callback=out_folder,
         ),
     ] = None,
 ) -> None:
@@ -104,6 +108,8 @@ def reproduce(
     the paper does), and exits with 1 if a cell is outside its tolerance. Without a table it lists
     all recipes with what is kept of them, and writes their pages and an index anew.
     """
+    if seeds is not None and seeds < 1:
+        raise AtollError(f"--seeds is {seeds}; a table needs at least 1.")
     from atoll.report.pages import write_page, write_pages
     from atoll.report.reproduction import overview_table, show
     from atoll.report.tables import console

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atoll.errors import AtollError
+
 if TYPE_CHECKING:
     from atoll.experiment.config import Experiment
 
@@ -47,6 +49,15 @@ _OPTIONS: dict[str, Any] = {
 }
 DATA_OPTIONS = ("recipe", "data", "partition", "owner", "clients", "seed", "set")
 ALL_OPTIONS = tuple(_OPTIONS)
+
+
+def out_folder(out: Path | None) -> Path | None:
+    """A folder to write to, before any work is done for it: neither it nor one above is a file."""
+    for folder in () if out is None else (out, *out.parents):
+        if folder.exists() and not folder.is_dir():
+            what = "" if folder == out else f", so there can be no '{out}'"
+            raise AtollError(f"'{folder}' is a file{what}; name a folder.")
+    return out
 
 
 def with_options(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:

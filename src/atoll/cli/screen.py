@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from atoll.cli.quiet import is_quiet
+
 if TYPE_CHECKING:
     from atoll.experiment.config import Experiment
     from atoll.experiment.result import Result
@@ -46,7 +48,7 @@ def progress_bar() -> Iterator[Any]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    bar = RichProgress(*columns, console=Console(stderr=True))
+    bar = RichProgress(*columns, console=Console(stderr=True), disable=is_quiet())
     try:
         yield bar
     finally:

@@ -49,6 +49,11 @@ class Cohort(Cached):
         self.features = self.graphs[0].features
         self.classes = self.graphs[0].classes
 
+    def __repr__(self) -> str:
+        nodes, dtype = sum(self.sizes), str(self.dtype).removeprefix("torch.")
+        sizes = f"{nodes:,} nodes, {self.features:,} features, {self.classes} classes"
+        return f"<Cohort of {self.k} client{'s' * (self.k > 1)}: {sizes}, {dtype}>"
+
     def take(self, positions: Sequence[int]) -> Cohort:
         """Some of the clients."""
         graphs = [self.graphs[p] for p in positions]

@@ -38,7 +38,7 @@ class Amazon(PublishedDataset):
         return prepared(graph, component=self.largest_component, normalise=self.normalise)
 
 
-@datasets.register("amazon-computers")
+@datasets.register("amazon-computers", "computers")
 @dataclass(frozen=True, kw_only=True)
 class Computers(Amazon):
     """13,752 computer goods on Amazon, 245,861 joint purchases, 767 words, 10 categories."""
@@ -46,7 +46,7 @@ class Computers(Amazon):
     folder: ClassVar[str] = "Computers"
 
 
-@datasets.register("amazon-photo")
+@datasets.register("amazon-photo", "photo")
 @dataclass(frozen=True, kw_only=True)
 class Photo(Amazon):
     """7,650 photographic goods on Amazon, 119,081 joint purchases, 745 words, 8 categories."""

@@ -42,7 +42,7 @@ class Coauthor(PublishedDataset):
         return prepared(graph, component=self.largest_component, normalise=self.normalise)
 
 
-@datasets.register("coauthor-cs")
+@datasets.register("coauthor-cs", "cs")
 @dataclass(frozen=True, kw_only=True)
 class CoauthorCS(Coauthor):
     """18,333 computer scientists, 81,894 coauthorships, 6,805 keywords, 15 fields."""
@@ -51,7 +51,7 @@ class CoauthorCS(Coauthor):
     file: ClassVar[str] = "ms_academic_cs.npz"
 
 
-@datasets.register("coauthor-physics")
+@datasets.register("coauthor-physics", "physics")
 @dataclass(frozen=True, kw_only=True)
 class CoauthorPhysics(Coauthor):
     """34,493 physicists, 247,962 coauthorships, 8,415 keywords, 5 fields."""

@@ -116,10 +116,18 @@ def merged(*tables: Mapping[str, Mapping[str, Any]]) -> Table:
                     f"'{section}' stands alone in the config; put it into a section, e.g. "
                     f"[run] {section} = ..."
                 )
-            old = result.get(section, {})
-            changed = "name" in values and "name" in old and values["name"] != old["name"]
-            result[section] = ({} if changed else old) | dict(values)
+            old, new = result.get(section, {}), _in_full(section, values)
+            changed = "name" in new and "name" in old and new["name"] != old["name"]
+            result[section] = ({} if changed else old) | new
     return result
+
+
+def _in_full(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A section with the full name of its component where a short one is given."""
+    name = values.get("name")
+    if section not in _REGISTRIES or not isinstance(name, str):
+        return dict(values)
+    return dict(values) | {"name": _REGISTRIES[section][0].full_name(name)}
 
 
 def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:

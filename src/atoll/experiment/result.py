@@ -45,7 +45,7 @@ class Size(NamedTuple):
     train: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished run. Scores are fractions; the test figure is that of ``best_round``.
 
@@ -66,6 +66,14 @@ class Result:
     run_dir: Path
     history: polars.DataFrame
     parameters: Tree
+    # What the method is for and did not happen.
+    remarks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        e = self.experiment
+        what = f"{e.method.registered_name} on {e.data.registered_name}, {self.clients} clients"
+        score = f"test {self.metric} {self.test_score:.4f} (round {self.best_round})"
+        return f"<Result {what}, seed {e.run.seed}: {score}, in '{self.run_dir}'>"
 
     @property
     def metric(self) -> str:
@@ -109,6 +117,7 @@ class Result:
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "rejected_replies": self.rejected_replies,
+            "remarks": list(self.remarks),
             "run_dir": str(self.run_dir),
         }
 
@@ -135,7 +144,9 @@ def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
         stem = f"{stamp}-{experiment.method.registered_name}-{experiment.data.registered_name}"
         names = (f"{stem}-{n}" if n else stem for n in range(10_000))
         out = next(path for path in map(Path("runs").joinpath, names) if not path.exists())
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif out.exists() and not out.is_dir():
+        raise AtollError(f"'{out}' is a file; name a new directory with --out.")
+    elif out.exists() and any(out.iterdir()):
         raise AtollError(
             f"'{out}' exists and is not empty; choose another --out, or continue it with: atoll "
             f"resume {out}"
@@ -176,6 +187,7 @@ def store_result(
     sizes: Sequence[Size],
     rejected: int,
     concluded: Replies | None,
+    remarks: Sequence[str] = (),
 ) -> Result:
     """Write the final parameters and the summary, which marks the run as complete.
 
@@ -215,6 +227,7 @@ def store_result(
         run_dir=run_dir,
         history=history.table(),
         parameters=parameters,
+        remarks=tuple(remarks),
     )
     write_json(run_dir / "summary.json", result.summary())
     for checkpoint in (run_dir / "checkpoints").glob("round-*.safetensors"):
@@ -250,6 +263,7 @@ def load_result(run_dir: Path, experiment: Experiment) -> Result:
     try:
         summary = json.loads((run_dir / "summary.json").read_text())
         facts: dict[str, Any] = {name: summary[name] for name in _FACTS}
+        facts["remarks"] = tuple(summary.get("remarks", ()))
         facts["figures"] = {
             name: float("nan") if value is None else value
             for name, value in summary["figures"].items()

@@ -98,6 +98,9 @@ class Rounds:
                 f"none of the {self.done} rounds changed anything, since no reply could be used "
                 f"(the first one: {why}); see the warnings above."
             )
+        remarks = self.method.remarks(self.state, concluded)
+        for remark in remarks:
+            log.warning("%s: %s", self.method.registered_name, remark)
         rejected = len(self.fed.rejections)
         return store_result(
             self.run_dir,
@@ -108,6 +111,7 @@ class Rounds:
             sizes,
             rejected,
             concluded,
+            remarks,
         )
 
     def _ends(self, done: int, state: Kinds) -> bool:

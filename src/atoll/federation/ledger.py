@@ -15,10 +15,23 @@ from torch import Tensor
 from atoll.tree import Leaf, kind
 
 Direction = Literal["up", "down"]
+# By which verb of the protocol: the server sees every reply, or their sum only.
+Verb = Literal["ask", "sum"]
 # Scoring belongs to the experiment, not to the method: it is on record but not billed.
 UNBILLED_STEP = "evaluate"
-_TEXTS = ("step", "direction", "name", "kind", "shape", "dtype")
-_COLUMNS = ("round", "step", "client", "direction", "name", "kind", "shape", "dtype", "bytes")
+_TEXTS = ("step", "direction", "name", "kind", "shape", "dtype", "verb")
+_COLUMNS = (
+    "round",
+    "step",
+    "client",
+    "direction",
+    "name",
+    "kind",
+    "shape",
+    "dtype",
+    "bytes",
+    "verb",
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,7 @@ class Entry:
     sizes: tuple[int, ...] | None
     dtype: str
     itemsize: int
+    verb: Verb
 
     @property
     def unit(self) -> int:
@@ -55,6 +69,7 @@ class Ledger:
 
     entries: list[Entry] = field(default_factory=list)
     before: polars.DataFrame | None = None  # what a resumed run had recorded already
+    verb: Verb = "ask"  # of the request that is being recorded
 
     def sent(
         self,
@@ -105,6 +120,7 @@ class Ledger:
                 "shape": [_text(e) for e in entries],
                 "dtype": [e.dtype for e in entries],
                 "bytes": [e.unit for e in entries],
+                "verb": [e.verb for e in entries],
             },
             schema_overrides={"round": polars.Int64, "bytes": polars.Int64}
             | dict.fromkeys(_TEXTS, polars.String),
@@ -122,7 +138,8 @@ class Ledger:
             .then(polars.col("rows") * polars.col("bytes"))
             .otherwise("bytes"),
         ).select(_COLUMNS)
-        return table if self.before is None else polars.concat([self.before, table])
+        # What older versions recorded has no verbs.
+        return table if self.before is None else polars.concat([self.before, table], how="diagonal")
 
     def _add_rows(
         self,
@@ -151,10 +168,12 @@ class Ledger:
         dtype: torch.dtype,
     ) -> None:
         short = str(dtype).removeprefix("torch.")
-        entry = Entry(
-            round, step, direction, name, clients, tuple(shape), sizes, short, dtype.itemsize
+        size = dtype.itemsize
+        self.entries.append(
+            Entry(
+                round, step, direction, name, clients, tuple(shape), sizes, short, size, self.verb
+            )
         )
-        self.entries.append(entry)
 
 
 def _text(entry: Entry) -> str:

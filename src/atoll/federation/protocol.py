@@ -14,7 +14,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import NoReplies
-from atoll.federation.ledger import Ledger
+from atoll.federation.ledger import Ledger, Verb
 from atoll.federation.validation import (
     Batch,
     Rejection,
@@ -178,7 +178,7 @@ class Federation(ABC):
         """
         one = flat(expect)
         used: list[Batch] = []
-        for batch in self._usable(step, one, shared, each, to):
+        for batch in self._usable("ask", step, one, shared, each, to):
             bad = bad_values(batch.body)
             batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
             if batch.clients:
@@ -206,7 +206,7 @@ class Federation(ABC):
         """Have clients perform a step and see the weighted sum of their replies only."""
         total: dict[str, Tensor] = {}
         weight, count = 0.0, 0
-        for batch in self._usable(step, flat(expect), shared, each, to):
+        for batch in self._usable("sum", step, flat(expect), shared, each, to):
             part = _weighted_sum(batch)
             # NaN and infinity survive any sum: only where one is left are culprits sought.
             if not all(bool(value.sum().isfinite()) for value in part.values()):
@@ -228,6 +228,7 @@ class Federation(ABC):
 
     def _usable(
         self,
+        verb: Verb,
         step: str,
         expect: Tree,
         shared: Mapping[str, Any] | None,
@@ -244,6 +245,7 @@ class Federation(ABC):
         twice = sorted(set(call.shared) & set(rows))
         if twice:
             raise ValueError(f"{twice} are sent to all and to each; choose one")
+        self.ledger.verb = verb
         self.ledger.sent(self.round, step, targets, call.shared, rows)
         for batch in self.deliver(call, targets, rows):
             self.ledger.received(self.round, step, batch.clients, batch.body, batch.weight)

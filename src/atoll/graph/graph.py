@@ -18,7 +18,7 @@ from atoll.graph.holding import Holding, View, renumbered
 SPLITS = ("train", "val", "test")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph(Cached):
     """Nodes with features, edges, labels, splits and entity ids.
 
@@ -51,6 +51,13 @@ class Graph(Cached):
         self._check_lengths()
         self._check_features_and_edges()
         self._check_labels()
+
+    def __repr__(self) -> str:
+        """Its sizes: ids and what they have are many, and private."""
+        counts = ((self.edges.shape[1], "directed edges"), (self.features, "features"))
+        sizes = ", ".join(f"{n:,} {what}" for n, what in ((self.nodes, "nodes"), *counts))
+        splits = ", ".join(f"{int(getattr(self, s).sum()):,} {s}" for s in SPLITS)
+        return f"<Graph {self.name!r}: {sizes}, {self.classes} classes; {splits}>"
 
     def _check_lengths(self) -> None:
         for what in ("y", *SPLITS, "ids"):

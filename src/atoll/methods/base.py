@@ -144,6 +144,10 @@ class Method:
         """Whether training has ended by itself, so that further rounds would change nothing."""
         return False
 
+    def hurried(self) -> Method:
+        """The same method with its later phases within the first rounds, to see what they send."""
+        return self
+
     def measure(self, fed: Federation, server: Kinds) -> Replies:
         """Ask every client how well the model it would use now does on its own nodes."""
         return fed.ask("evaluate", expect=self.task.blank_scores())
@@ -151,6 +155,13 @@ class Method:
     def conclude(self, fed: Federation, server: Kinds) -> Replies | None:
         """After the last round: further figures of each client, as scalars of kind ``metric``."""
         return None
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        """What the method is for and did not happen in a run: one sentence each, with the remedy.
+
+        ``server`` is its last state, ``concluded`` what :meth:`conclude` gave.
+        """
+        return []
 
     @client_step
     def evaluate(self, client: Client, model: Params | None = None) -> Reply:

@@ -102,6 +102,9 @@ class SelfTraining(Method):
     def finished(self, server: Kinds) -> bool:
         return self.wrapped.finished(server)
 
+    def hurried(self) -> Method:
+        return replace(self, inner=self.inner.hurried())
+
     def measure(self, fed: Federation, server: Kinds) -> Replies:
         return self.wrapped.measure(fed, server)
 
@@ -129,6 +132,16 @@ class SelfTraining(Method):
         if further is None or further.clients != own.clients:
             return own
         return own | further.kinds
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        inner = self.wrapped.remarks(server, concluded)
+        if concluded is None or bool(concluded["metric"]["pseudo_nodes"].any()):
+            return inner
+        return [
+            f"no client had a node to add a pseudo-label to; method.pseudo is {self.pseudo}, and "
+            f"only nodes outside training and validation get one.",
+            *inner,
+        ]
 
     @client_step
     def count_right(self, client: Client) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group
@@ -17,32 +18,56 @@ from atoll.registry import Registry
 _PARTS = ("task", "model", "optimizer")
 
 
-def names_table(registry: Registry[Any]) -> Table:
-    """One line per component: its name and what it is."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, summary in registry.summaries().items():
-        table.add_row(Text(name, style="bold"), Text(summary))
-    return table
+def names_facts(registry: Registry[Any]) -> list[dict[str, Any]]:
+    """Every component, ready for JSON: its name, its short names and what it is."""
+    return [
+        {"name": name, "aliases": registry.aliases(name), "summary": summary}
+        for name, summary in registry.summaries().items()
+    ]
 
 
-def component(cls: type[Any], section: str) -> Group:
-    """What a component is, and its options: allowed values and defaults.
+def component_facts(registry: Registry[Any], name: str, section: str) -> dict[str, Any]:
+    """One component, ready for JSON: what it is, its parts unless others are chosen, its options.
 
     ``section`` is the config's, in which the options are set.
     """
-    summary = (inspect.getdoc(cls) or "").split("\n\n")[0]
+    cls = registry[name]
+    full: str = cls.registered_name
     options = list(options_of(cls))
-    parts = [f"{o.name} {o.default}" for o in options if o.name in _PARTS]
-    own = [o for o in options if o.name not in _PARTS]
+    return {
+        "name": full,
+        "aliases": registry.aliases(full),
+        "summary": (inspect.getdoc(cls) or "").split("\n\n")[0],
+        "section": section,
+        "parts": {o.name: o.default for o in options if o.name in _PARTS},
+        "options": [asdict(o) for o in options if o.name not in _PARTS],
+    }
+
+
+def names_table(registry: Registry[Any]) -> Table:
+    """One line per component: its name, what it is, and its short name if it has one."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for fact in names_facts(registry):
+        also = f" Short: {', '.join(fact['aliases'])}." if fact["aliases"] else ""
+        table.add_row(Text(fact["name"], style="bold"), Text(fact["summary"] + also))
+    return table
+
+
+def component(registry: Registry[Any], name: str, section: str) -> Group:
+    """What a component is, and its options: allowed values and defaults."""
+    facts = component_facts(registry, name, section)
+    parts = [f"{part} {default}" for part, default in facts["parts"].items()]
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("option", "values", "default"):
         table.add_column(heading, overflow="fold")
-    for option in own:
-        table.add_row(option.name, escape(option.values), _as_set(option.default))
-    shown: list[Any] = [Text(cls.registered_name, style="bold"), Text(summary)]
+    for option in facts["options"]:
+        table.add_row(option["name"], escape(option["values"]), _as_set(option["default"]))
+    shown: list[Any] = [Text(facts["name"], style="bold"), Text(facts["summary"])]
+    if facts["aliases"]:
+        shown.append(Text(f"Also called: {', '.join(facts['aliases'])}."))
     if parts:
         shown.append(Text(f"Unless others are chosen: {', '.join(parts)}."))
-    if own:
+    if facts["options"]:
         shown += [Text(), table, Text(), Text(f"Set with: --set {section}.OPTION=VALUE")]
     return Group(*shown)
 

@@ -1,6 +1,7 @@
 """Graphs that share anchors: train, add the links the anchors lack, train on."""
 
 import logging
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
-from atoll.methods.base import SCALAR, Info, register
+from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client
 from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_owners, of_anchors
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
@@ -118,6 +119,9 @@ class FedGala(GlobalModel):
             return in_phase(TASK, self.augment_all(fed, server) if self.augments else server)
         return in_phase(DONE, server) if converged else server
 
+    def hurried(self) -> Method:
+        return replace(self, combined_rounds=2)
+
     def finished(self, server: Kinds) -> bool:
         return int(server["phase"]["now"]) == DONE
 
@@ -219,6 +223,19 @@ class FedGala(GlobalModel):
         """``Z`` (eq. 2.6) of all nodes by each client's own model, on the graphs as they were."""
         with torch.no_grad():
             return self.model.apply(client.state["model"], client.cohort)
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        phase = server["phase"]
+        if self.augments and not len(server["anchor"]["numbers"].values):
+            return ["no link was added, since no two clients share a node; use a partition or data "
+                    "with shared nodes, e.g. louvain-anchors, or another method."]  # fmt: skip
+        if int(phase["now"]) != COMBINED:
+            return []
+        lost = "no link was added" if self.augments else "the task's own loss was never trained"
+        return [
+            f"phase 1 had not converged after {int(phase['rounds'])} rounds, so {lost}; bound it "
+            f"with method.combined_rounds, raise method.alpha, or give it more rounds."
+        ]
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
         """How many rounds were trained in all, and in phase 1."""

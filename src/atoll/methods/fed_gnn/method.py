@@ -7,7 +7,7 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
@@ -83,6 +83,7 @@ class FedGNN(GlobalModel):
         return super().start(info, seed) | {
             "embedding": {"row": torch.zeros(width, dtype=info.dtype)},
             "anchor": {"number": Ragged.of([torch.from_numpy(n) for n in numbers])},
+            "halo": {"sent": torch.tensor(0)},
         }
 
     def join(self, client: Client) -> Kinds:
@@ -96,7 +97,19 @@ class FedGNN(GlobalModel):
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         halo = self.exchange(fed, server) if (r - 1) % self.every == 0 else {}
         chosen, total = self.train_some(fed, server, each=halo)
-        return {**server, "model": self.averaged(fed, total, chosen)}
+        new = len(halo["halo"]["linked_to"].values) if halo else 0
+        sent = {"sent": server["halo"]["sent"] + new}
+        return {**server, "model": self.averaged(fed, total, chosen), "halo": sent}
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        if int(server["halo"]["sent"]):
+            return []
+        remedy = (
+            "use data or a partition with shared nodes, or method.match=similar"
+            if self.needs_anchors
+            else f"lower method.threshold ({self.threshold:g})"
+        )
+        return [f"no node matched another client's, so no graph was expanded; {remedy}."]
 
     def exchange(self, fed: Federation, server: Kinds) -> Kinds:
         """Ask this round's clients for embeddings and find the halo nodes of each."""

@@ -99,6 +99,18 @@ class GCFL(Method):
         sent = {"model": server["model"]} if self.evaluates == "cluster" else {}
         return fed.ask("evaluate", each=sent, expect=self.task.blank_scores())
 
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        of = server["cluster"]["of"]
+        if bool(of.any()):
+            return []
+        remedy = (
+            f"only more than {self.smallest} clients split (method.smallest)"
+            if len(of) <= self.smallest
+            else f"give it more rounds than method.warmup ({self.warmup}), a larger method.eps1 "
+            f"({self.eps1:g}) or a smaller method.eps2 ({self.eps2:g})"
+        )
+        return [f"no cluster split, so all clients shared one model throughout; {remedy}."]
+
     def divided(self, server: Kinds, answered: Tensor, d: Tensor) -> Kinds:
         """Every cluster whose time has come, in two: the new part gets the next free number."""
         of = server["cluster"]["of"].clone()

@@ -109,6 +109,12 @@ class GFLAPPNP(Method):
             "context": {"others": torch.zeros(info.clients, info.classes, dtype=info.dtype)},
         }
 
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        if bool(server["network"]["mixing"].clone().fill_diagonal_(0).any()):
+            return []
+        return ["no two clients are linked, so nobody learnt from another's representation; use "
+                "data whose parts are linked, or another method."]  # fmt: skip
+
     def join(self, client: Client) -> Kinds:
         """A client keeps what it needs besides the model to predict: ``A~_kk`` and ``C_k``."""
         others = torch.zeros(client.k, client.cohort.classes, dtype=client.dtype)

@@ -138,6 +138,12 @@ class EmbeddingAlignment(Method):
             replies = replies.without(set(replies.clients) - set(further.clients)) | further.kinds
         return replies | {"metric": agreement(server, replies)}
 
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        if not self.exchange or len(server["alignment"]["numbers"].values):
+            return []
+        return ["nothing was aligned, since no two clients share a node; use a partition or data "
+                "with shared nodes, e.g. public-nodes, or another method."]  # fmt: skip
+
     judge_svc = judge("svc")
     judge_mlp = judge("mlp")
 
