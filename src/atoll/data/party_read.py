@@ -26,6 +26,7 @@ from atoll.data.table_columns import (
     read_edges,
     read_ids,
     read_splits,
+    read_weights,
     sorted_names,
 )
 from atoll.data.table_features import Feature, common_features, find_features, united
@@ -134,6 +135,7 @@ def _written_graph(party: PartyFiles, written: Written) -> Graph:
     return Graph(
         x=_written_features(nodes, written),
         edges=read_edges(party.edges, Columns(), ids, nodes.source),
+        weights=read_weights(party.edges, written.weight),
         y=y,
         classes=len(manifest.listed_classes),
         train=splits["train"],

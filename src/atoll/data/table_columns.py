@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars
 
 from atoll.data.table_files import Table
 from atoll.errors import AtollError
-from atoll.graph import SPLITS, Holding, nodes_of
+from atoll.graph import SPLITS, Holding, first_bad_weight, nodes_of
 from atoll.options import check_options
+
+log = logging.getLogger("atoll")
+
+# Columns of an edge table that are likely weights; they are mentioned, never used unasked.
+WEIGHT_NAMES = ("weight", "weights", "amount", "w")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +30,10 @@ class Columns:
     feature columns (every other column if empty), ``categorical`` those to be read as categories
     although they hold numbers, ``class_names`` all classes in their order (the labels found,
     sorted, if empty). ``standardise`` scales number columns to mean 0 and deviation 1. Edges count
-    both ways unless ``directed``. ``separator`` stands between the fields of CSV files.
+    both ways unless ``directed``. ``weight`` may name a column of the edge table that holds the
+    edges' weights; ``weight_scale = "log"`` takes log(1 + weight), which amounts of money need:
+    beside a neighbour of weight 5,000 the node itself, which weighs 1, would count for nothing.
+    ``separator`` stands between the fields of CSV files.
     """
 
     id: str = "id"
@@ -37,6 +47,8 @@ class Columns:
     standardise: bool = False
     directed: bool = False
     separator: str = ","
+    weight: str = ""
+    weight_scale: Literal["given", "log"] = "given"
 
     def __post_init__(self) -> None:
         check_options("data", self)
@@ -52,6 +64,11 @@ class Columns:
             raise AtollError(
                 f"data.separator is {self.separator!r}; it must be one ASCII character, such as , "
                 f'or ; or "\\t".'
+            )
+        if self.weight and self.weight in (self.source, self.target):
+            raise AtollError(
+                f"data.weight names '{self.weight}', an end of the edges; name the column that "
+                f"holds their weights."
             )
         for option in ("features", "categorical", "class_names"):
             names = getattr(self, option)
@@ -115,6 +132,38 @@ def read_edges(table: Table, columns: Columns, ids: polars.Series, nodes: str) -
             )
         ends.append(found.to_numpy())
     return np.stack(ends).astype(np.int64)
+
+
+def read_weights(table: Table, column: str) -> np.ndarray | None:
+    """The edges' weights ``[e]`` as they are listed; None if there is no such column."""
+    if not column:
+        found = next((name for name in table.frame.columns if name.lower() in WEIGHT_NAMES), None)
+        if found is not None:
+            log.warning(
+                "%s, column '%s' is not used: every edge weighs 1; set %sweight to '%s' to have it "
+                "weigh the edges.",
+                table.source,
+                found,
+                table.prefix,
+                found,
+            )
+        return None
+    values = table.column(column, "weight")
+    text = values.str.strip_chars() if values.dtype == polars.String else values
+    numbers = text.cast(polars.Float64, strict=False)
+    if (row := _first(values.is_null())) is not None:
+        raise table.problem(column, row, "the weight is missing; give every edge one.")
+    if (row := _first(numbers.is_null())) is not None:
+        raise table.problem(column, row, f"'{values[row]}' is no number; weights are.")
+    weights = numbers.to_numpy().astype(np.float64)
+    if (bad := first_bad_weight(weights)) is not None:
+        raise table.problem(
+            column,
+            bad,
+            f"the weight is {weights[bad]:g}; weights are finite and at least 0: correct it or "
+            f"drop the edge.",
+        )
+    return weights
 
 
 def label_names(table: Table, column: str) -> polars.Series:

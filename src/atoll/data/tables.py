@@ -17,6 +17,7 @@ from atoll.data.table_columns import (
     read_ids,
     read_owners,
     read_splits,
+    read_weights,
     sorted_names,
 )
 from atoll.data.table_features import Feature, encode, find_features
@@ -85,6 +86,8 @@ def encoded_graph(
     return assemble(
         x=x,
         edges=read_edges(edges, columns, ids, nodes.source),
+        weights=read_weights(edges, columns.weight),
+        log_weights=columns.weight_scale == "log",
         y=y,
         classes=len(classes),
         ids=id_array(ids),
