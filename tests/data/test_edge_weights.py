@@ -60,7 +60,7 @@ def test_a_column_that_looks_like_weights_is_mentioned_but_not_used(bank, caplog
         ("", "line 3: the weight is missing; give every edge one."),
         ("-3", "line 3: the weight is -3; weights are finite and at least 0"),
         ("inf", "line 3: the weight is inf; weights are finite"),
-        ("many", "line 3: 'many' is no number; weights are."),
+        ("many", "line 3: 'many' is no number, as 1 of 4 weights are not; correct them."),
     ],
 )
 def test_a_bad_weight_is_refused_by_its_line(bank, cell, said):

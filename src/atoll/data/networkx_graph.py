@@ -10,6 +10,7 @@ import polars
 
 from atoll.data.in_memory import InMemory, from_graph
 from atoll.data.table_files import Table, free_name
+from atoll.data.table_numbers import Missing
 from atoll.data.tables import Tables, graph_of
 from atoll.errors import AtollError
 
@@ -29,12 +30,13 @@ def from_networkx(
     standardise: bool = False,
     directed: bool = False,
     weight: str = "weight",
+    missing: Missing = "error",
     name: str = "networkx",
 ) -> InMemory:
     """A NetworkX graph as the ``data`` of :func:`atoll.run`.
 
     ``label``, ``split``, ``owner`` and ``features`` name node attributes, with the meanings of
-    the dataset ``tables``; without ``features`` every other attribute is one.
+    the dataset ``tables``, as has ``missing``; without ``features`` every other attribute is one.
     A node without the label is unlabelled. An attribute may be a vector (a list or an array of
     numbers). A node's id is its name as text. ``weight`` names the edge attribute that weighs the
     edges, if any edge has it; an edge without it weighs 1, as in NetworkX. Empty: no weights.
@@ -59,6 +61,7 @@ def from_networkx(
         class_names=tuple(class_names),
         standardise=standardise,
         directed=directed,
+        missing=missing,
         weight="weight" if "weight" in edges.columns else "",
     )
     return from_graph(

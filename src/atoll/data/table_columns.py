@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import polars
 
-from atoll.data.table_files import Table
+from atoll.data.table_files import Table, read_table
+from atoll.data.table_numbers import Decimal, Missing
 from atoll.errors import AtollError
-from atoll.graph import SPLITS, Holding, first_bad_weight, nodes_of
+from atoll.graph import SPLITS, Holding, nodes_of
 from atoll.options import check_options
-
-log = logging.getLogger("atoll")
-
-# Columns of an edge table that are likely weights; they are mentioned, never used unasked.
-WEIGHT_NAMES = ("weight", "weights", "amount", "w")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +29,14 @@ class Columns:
     both ways unless ``directed``. ``weight`` may name a column of the edge table that holds the
     edges' weights; ``weight_scale = "log"`` takes log(1 + weight), which amounts of money need:
     beside a neighbour of weight 5,000 the node itself, which weighs 1, would count for nothing.
-    ``separator`` stands between the fields of CSV files.
+
+    ``missing`` is what becomes of missing numbers: an ``error``; the ``median`` or ``mean`` of the
+    party's own training nodes (of all its nodes where splits are not in the table); or an
+    ``indicator``: the median, and a further feature that says so.
+
+    ``separator`` stands between the fields of CSV files and ``decimal`` in their numbers (the other
+    mark may then set thousands apart); ``edges_separator`` and ``edges_decimal`` are those of the
+    edge table, where it has others.
     """
 
     id: str = "id"
@@ -49,6 +52,10 @@ class Columns:
     separator: str = ","
     weight: str = ""
     weight_scale: Literal["given", "log"] = "given"
+    missing: Missing = "error"
+    decimal: Decimal = ""
+    edges_separator: str = ""
+    edges_decimal: Decimal = ""
 
     def __post_init__(self) -> None:
         check_options("data", self)
@@ -60,11 +67,13 @@ class Columns:
                 f"data.source and data.target both name the column '{self.source}'; an edge needs "
                 f"two."
             )
-        if len(self.separator) != 1 or not self.separator.isascii():
-            raise AtollError(
-                f"data.separator is {self.separator!r}; it must be one ASCII character, such as , "
-                f'or ; or "\\t".'
-            )
+        for option in ("separator", "edges_separator"):
+            mark = getattr(self, option)
+            if (mark or option == "separator") and (len(mark) != 1 or not mark.isascii()):
+                raise AtollError(
+                    f"data.{option} is {mark!r}; it must be one ASCII character, such as , or ; or "
+                    f'"\\t".'
+                )
         if self.weight and self.weight in (self.source, self.target):
             raise AtollError(
                 f"data.weight names '{self.weight}', an end of the edges; name the column that "
@@ -87,6 +96,21 @@ class Columns:
                 raise AtollError(
                     f"data.{option} and data.{twin} both name the column '{name}'; name two."
                 )
+
+    def read_nodes(self, path: str | Path, text: Collection[str]) -> Table:
+        """The node table."""
+        return read_table(path, "nodes", separator=self.separator, decimal=self.decimal, text=text)
+
+    def read_edges(self, path: str | Path, may_be_empty: bool = False) -> Table:
+        """The edge table."""
+        return read_table(
+            path,
+            "edges",
+            separator=self.edges_separator or self.separator,
+            decimal=self.edges_decimal or self.decimal,
+            text=(self.source, self.target),
+            may_be_empty=may_be_empty,
+        )
 
     def roles(self) -> dict[str, str]:
         """The columns of the node table that are not features, by option."""
@@ -132,38 +156,6 @@ def read_edges(table: Table, columns: Columns, ids: polars.Series, nodes: str) -
             )
         ends.append(found.to_numpy())
     return np.stack(ends).astype(np.int64)
-
-
-def read_weights(table: Table, column: str) -> np.ndarray | None:
-    """The edges' weights ``[e]`` as they are listed; None if there is no such column."""
-    if not column:
-        found = next((name for name in table.frame.columns if name.lower() in WEIGHT_NAMES), None)
-        if found is not None:
-            log.warning(
-                "%s, column '%s' is not used: every edge weighs 1; set %sweight to '%s' to have it "
-                "weigh the edges.",
-                table.source,
-                found,
-                table.prefix,
-                found,
-            )
-        return None
-    values = table.column(column, "weight")
-    text = values.str.strip_chars() if values.dtype == polars.String else values
-    numbers = text.cast(polars.Float64, strict=False)
-    if (row := _first(values.is_null())) is not None:
-        raise table.problem(column, row, "the weight is missing; give every edge one.")
-    if (row := _first(numbers.is_null())) is not None:
-        raise table.problem(column, row, f"'{values[row]}' is no number; weights are.")
-    weights = numbers.to_numpy().astype(np.float64)
-    if (bad := first_bad_weight(weights)) is not None:
-        raise table.problem(
-            column,
-            bad,
-            f"the weight is {weights[bad]:g}; weights are finite and at least 0: correct it or "
-            f"drop the edge.",
-        )
-    return weights
 
 
 def label_names(table: Table, column: str) -> polars.Series:
