@@ -108,7 +108,7 @@ def test_files_in_the_wrong_order_or_of_another_graph(files):
     check = check_tables("calls.csv", "people.csv")
     assert "the nodes come first, then the edges." in said(check, "error")[0]
     assert {column.column for column in check.columns} >= {"caller", "Rate"}
-    check = files(edges="caller,callee\nx,y\n")
+    check = files(edges="caller,callee\np,q\n")
     assert said(check, "error")[0].endswith("refer to; check the files.")
 
 

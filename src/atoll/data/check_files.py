@@ -36,6 +36,8 @@ class Opened:
     def text(self, column: str) -> polars.Series:
         """A column as text, null where it is empty."""
         values = self.frame[column]
+        if isinstance(values.dtype, polars.List | polars.Array):
+            return values.cast(polars.List(polars.String)).list.join(" ")
         plain = values if values.dtype == polars.String else values.cast(polars.String)
         return plain.replace("", None)
 
