@@ -228,8 +228,8 @@ class FedGala(GlobalModel):
         phase, pull = server["phase"], without_effect(self.mu, self.epochs)
         if self.augments and not len(server["anchor"]["numbers"].values):
             return [
-                "no link was added, since no two clients share a node; use a partition or data with "
-                "shared nodes, e.g. louvain-anchors, or another method.",
+                "no link was added, since no two clients share a node; use a partition or data "
+                "with shared nodes, e.g. louvain-anchors, or another method.",
                 *pull,
             ]
         if int(phase["now"]) != COMBINED:
