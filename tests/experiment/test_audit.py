@@ -57,6 +57,8 @@ def test_a_later_phase_is_brought_forward_and_options_count():
     [anchors] = [c for c in audit.leaving if c.step == "share_anchors"]
     assert (anchors.name, anchors.rounds, anchors.each) == ("embedding/anchors", 1, True)
     assert audit.not_performed == ["sizes"]
+    assert audit.hurried
+    assert not audited("fed-avg").hurried
     sized = audited("fed-gala", settings=[("method.weights", "equal")])
     assert {c.step for c in sized.leaving} == {"train", "evaluate", "share_anchors"}
     inner = audited("self-training", settings=[("method.inner", "fed-gala")])

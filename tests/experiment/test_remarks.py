@@ -22,10 +22,14 @@ MISSED = {
     "nothing to match": ("fed-gnn", SHORT, {"match": "anchors"}, "method.match=similar"),
     "no pseudo-label": ("self-training", SHORT, {"pseudo": 0}, "method.pseudo is 0"),
     "within self-training": ("self-training", SHORT, {"inner": "gcfl"}, "no cluster split"),
+    "a pull of one step": ("fed-prox", SHORT, {}, "set method.epochs to 2 or more"),
+    "no class is new": ("fed-avg-transfer", SHORT, {}, "set method.new_classes"),
     "nothing to align": ("ppfl-gat", SHORT, {}, "nothing was aligned"),
 }
 DONE = {
     "phase 2": ("fed-gala", ANCHORS, {"combined_rounds": 1}),
+    "a pull": ("fed-prox", SHORT, {"epochs": 2}),
+    "no pull is wanted": ("fed-prox", SHORT, {"mu": 0.0}),
     "a split": ("gcfl", SHORT, {"warmup": 1}),
     "halo nodes": ("fed-gnn", SHORT, {}),
     "pseudo-labels": ("self-training", SHORT, {}),
@@ -56,6 +60,12 @@ def test_what_did_not_happen_is_said_and_kept(case, in_tmp, caplog):
 @pytest.mark.parametrize("case", DONE)
 def test_nothing_is_said_where_it_happened(case, in_tmp):
     assert run(*DONE[case]).remarks == ()
+
+
+def test_several_remarks_are_all_said(in_tmp):
+    links, pull = run("fed-gala-p", SHORT, {}).remarks
+    assert "no link was added" in links
+    assert "the proximal pull had no effect" in pull
 
 
 def test_a_summary_of_an_older_version_has_no_remarks(in_tmp):

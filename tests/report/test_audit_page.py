@@ -28,6 +28,7 @@ def test_verdicts_are_sentences():
         "Sums do not suffice: the server sees every site's model, weight (in: train)."
     )
     assert any(line.startswith("Anchors are needed") for line in said_of("fed-gala"))
+    assert any(line.startswith("Its later phases are brought") for line in said_of("fed-gala"))
     assert any(line.startswith("The network is needed") for line in said_of("gfl-appnp"))
 
 

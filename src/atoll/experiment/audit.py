@@ -100,6 +100,11 @@ class Audit:
         private = sorted(self.method.private)
         return {name: WHY_PRIVATE.get(name, "declared so by the method") for name in private}
 
+    @property
+    def hurried(self) -> bool:
+        """Whether later phases were brought forward."""
+        return self.source != "run" and self.method.hurried() != self.method
+
     def facts(self) -> dict[str, Any]:
         """All of it, ready for JSON."""
         return {
@@ -114,6 +119,7 @@ class Audit:
             "needs_network": self.method.needs_network,
             "pooled": self.method.pooled,
             "only_simulated": self.method.pooled or bool(self.method.only_simulated),
+            "hurried": self.hurried,
             "not_performed": self.not_performed,
         }
 

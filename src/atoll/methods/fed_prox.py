@@ -1,10 +1,10 @@
 """FedAvg with a proximal term."""
 
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import SCALAR, Info, register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel
-from atoll.methods.proximal import adapted, first_pull
+from atoll.methods.proximal import adapted, first_pull, without_effect
 from atoll.options import option
 from atoll.tree import Kinds, Params, sq_dist
 
@@ -39,6 +39,9 @@ class FedProx(GlobalModel):
         if self.adaptive:
             prox = adapted(prox, total.mean["metric"]["loss"])
         return {"model": self.averaged(fed, total, chosen), "prox": prox}
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        return without_effect(self.mu, self.epochs)
 
     @client_step
     def train(self, client: Client, model: Params, prox: Params) -> Reply:

@@ -27,3 +27,11 @@ def adapted(pull: Params, loss: Tensor) -> Params:
     elif falls >= 5:
         mu, falls = (mu - 0.1).clamp(min=0.0), torch.zeros_like(falls)
     return {"mu": mu, "loss": loss, "falls": falls}
+
+
+def without_effect(mu: float, epochs: int) -> list[str]:
+    """A remark where a pull towards the received model can't act: it is zero at that model."""
+    if mu == 0 or epochs > 1:
+        return []
+    return ["the proximal pull had no effect, since it is zero where a client's only local step "
+            "begins; set method.epochs to 2 or more."]  # fmt: skip

@@ -40,7 +40,7 @@ def audit_shown(audit: Audit) -> Group:
     """One row per tensor: what leaves first, then what comes back; then what it means."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", "step", "name", "shape", "server sees", "rounds"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "name")
     for heading in ("per round", "in all"):
         table.add_column(heading, justify="right")
     for c in _ordered(audit):
@@ -48,7 +48,7 @@ def audit_shown(audit: Audit) -> Group:
             _way(c),
             c.step,
             _named(c),
-            f"{c.shape} {c.dtype}",
+            c.shape,
             _seen(c),
             _rounds(c, audit.rounds),
             size(round(c.bytes_per_round)),
@@ -81,6 +81,11 @@ def sentences(audit: Audit) -> list[str]:
     private = (f"{name} ({why})" for name, why in audit.never_leaves.items())
     if audit.never_leaves:
         lines.append(f"Never leaves a site: {'; '.join(private)}.")
+    if audit.hurried:
+        lines.append(
+            "Its later phases are brought forward here; in a run they come when it is time, or "
+            "never."
+        )
     if audit.not_performed:
         steps = ", ".join(audit.not_performed)
         lines.append(
@@ -127,9 +132,7 @@ def _way(c: Crossing) -> str:
 
 
 def _named(c: Crossing) -> str:
-    return {"score": f"{c.name} (score)", "weight": "weight (how much it counts)"}.get(
-        c.use, c.name
-    )
+    return {"score": f"{c.name} (score)", "weight": "weight (of the site)"}.get(c.use, c.name)
 
 
 def _marked(c: Crossing) -> str:

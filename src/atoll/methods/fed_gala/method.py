@@ -15,7 +15,7 @@ from atoll.methods.client import Client
 from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_owners, of_anchors
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
 from atoll.methods.global_model import GlobalModel
-from atoll.methods.proximal import adapted, first_pull
+from atoll.methods.proximal import adapted, first_pull, without_effect
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import nll
@@ -225,16 +225,20 @@ class FedGala(GlobalModel):
             return self.model.apply(client.state["model"], client.cohort)
 
     def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
-        phase = server["phase"]
+        phase, pull = server["phase"], without_effect(self.mu, self.epochs)
         if self.augments and not len(server["anchor"]["numbers"].values):
-            return ["no link was added, since no two clients share a node; use a partition or data "
-                    "with shared nodes, e.g. louvain-anchors, or another method."]  # fmt: skip
+            return [
+                "no link was added, since no two clients share a node; use a partition or data "
+                "with shared nodes, e.g. louvain-anchors, or another method.",
+                *pull,
+            ]
         if int(phase["now"]) != COMBINED:
-            return []
+            return pull
         lost = "no link was added" if self.augments else "the task's own loss was never trained"
         return [
             f"phase 1 had not converged after {int(phase['rounds'])} rounds, so {lost}; bound it "
-            f"with method.combined_rounds, raise method.alpha, or give it more rounds."
+            f"with method.combined_rounds, raise method.alpha, or give it more rounds.",
+            *pull,
         ]
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies:

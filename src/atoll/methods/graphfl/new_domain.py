@@ -10,7 +10,7 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Reply, client_step
+from atoll.federation.protocol import Replies, Reply, client_step
 from atoll.graph import Graph
 from atoll.methods.base import Info, initial_model
 from atoll.methods.client import Client
@@ -57,6 +57,12 @@ class NewDomain(GlobalModel):
                 f"{info.classes // 2} can be new while as many are trained on."
             )
         return super().start(info, seed)
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        if self.new_classes:
+            return []
+        return ["no class was new, so each client adapted the model to the classes it was trained "
+                "on; set method.new_classes, with the partition label-domains."]  # fmt: skip
 
     def initial_model(self, info: Info | Cohort, seed: int) -> Params:
         """The initial model that is trained."""
