@@ -71,8 +71,13 @@ def test_a_metric_that_is_named_wins(tables, tmp_path, caplog):
     assert result.metric == "accuracy"
     assert result.summary()["test_accuracy"] == pytest.approx(result.test_accuracy)
     assert any("never predicts the class fraud" in note for note in result.notes)
-    assert any("is the first one" in note for note in result.notes)
     assert all(note in caplog.text for note in result.notes)
+
+
+def test_training_that_does_not_help_is_said(tables, tmp_path):
+    result = run(tables, tmp_path / "run", metric="accuracy", settings={"optimizer.lr": 1e-12})
+    assert result.best_round == 1
+    assert any("is the first one" in note for note in result.notes)
 
 
 def test_balanced_classes_find_some_of_the_rare_one(tables, tmp_path):
