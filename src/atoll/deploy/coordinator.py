@@ -61,6 +61,8 @@ class Coordinator:
             attempt=self.journal.next_attempt(),
         )
         self.validation = float("nan")
+        # The class that most training nodes are at a site where it is the rarer one, if of two.
+        self.positive = -1
         self.rounds = Rounds(experiment, self.fed, self.run_dir)
 
     def run(self) -> Result | None:
@@ -115,6 +117,7 @@ class Coordinator:
         for site, answer in self._hello().items():
             known[site] = dict(answer.facts)
         self._refuse_different(known)
+        self.positive = _voted(known)
         self.journal.keep_sites(known)
         method = self.method
         match = partial(matched_anchors, self.fed, self.plan.terms.anchors)
@@ -154,6 +157,10 @@ class Coordinator:
     def _introduce(self, sites: tuple[str, ...]) -> None:
         """Let sites know what the run is; also those that come back, which may have lost it."""
         table = describe(self.plan.experiment)
+        if table["task"].get("positive") == "" and self.positive >= 0:
+            table["task"]["positive"] = self.positive
+        if "areas" in table["task"]:
+            table["task"]["areas"] = "always"  # a sort is nothing beside a message
         # Where a site finds its data is its own business.
         public = {k: v for k, v in table.items() if k not in ("data", "split", "partition")}
         requests = {
@@ -244,6 +251,15 @@ class Coordinator:
             present=list(self.fed.present),
             missing=dict(self.fed.missing),
         )
+
+
+def _voted(known: dict[str, Any]) -> int:
+    """The positive class by what sites say of themselves, each counting its training nodes."""
+    votes: dict[int, int] = {}
+    for facts in known.values():
+        rarer = int(facts.get("rarer", -1))
+        votes[rarer] = votes.get(rarer, 0) + int(facts["train"])
+    return max(votes, key=lambda rarer: (votes[rarer], rarer), default=-1)
 
 
 def _finite(value: float) -> float | None:

@@ -32,6 +32,7 @@ from atoll.federation.codec import (
 from atoll.federation.host import Host
 from atoll.graph import Graph
 from atoll.rng import stream
+from atoll.tasks.nodes import rarer_class
 from atoll.tree import copy, kind
 
 log = logging.getLogger("atoll")
@@ -105,6 +106,8 @@ class Site:
             "names": hashlib.sha256(names).hexdigest(),
             "nodes": graph.nodes,
             "train": int(graph.train.sum()),
+            # Which of two classes is to be the positive one: a word, no counts.
+            "rarer": rarer_class([graph]) if graph.classes == 2 else -1,
         }
         return Answer(request.id, facts=facts)
 

@@ -6,6 +6,7 @@ import polars
 
 from atoll.experiment.config import Experiment
 from atoll.experiment.history import Best, History
+from atoll.graph import SPLITS
 
 _MOST = 5
 
@@ -40,8 +41,9 @@ def notes_on(experiment: Experiment, history: History, best: Best) -> tuple[str,
 
 def _of_one_class(scores: polars.DataFrame) -> list[int]:
     """Clients that have test nodes, but no ROC-AUC."""
-    if "test_roc_auc" not in scores.columns:
-        return []
+    made = [f"{split}_roc_auc" for split in SPLITS]
+    if made[0] not in scores.columns or all(scores[name].is_null().all() for name in made):
+        return []  # nobody was ranked
     single = polars.col("test_accuracy").is_not_null() & polars.col("test_roc_auc").is_null()
     return scores.filter(single)["client"].to_list()
 
