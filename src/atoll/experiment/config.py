@@ -42,6 +42,7 @@ class Run:
     ``chunk`` is the number of clients trained at once (0: all); ``threads`` that of torch (0: what
     suits the graph). Scores are taken every ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
+    ``cut_seed`` seeds who gets which nodes, where that should stay while ``seed`` changes.
     """
 
     rounds: int = option(100, at_least=1)
@@ -52,9 +53,14 @@ class Run:
     checkpoint_seconds: float = option(30.0, at_least=0)
     whole_graph: bool = False
     score_every: int = option(1, at_least=1)
+    cut_seed: int = option(-1, at_least=-1, why="-1 means the run's seed")
 
     def __post_init__(self) -> None:
         check_options("run", self)
+
+    @property
+    def seed_of_cut(self) -> int:
+        return self.seed if self.cut_seed < 0 else self.cut_seed
 
     def is_scored(self, round: int) -> bool:
         return round % self.score_every == 0 or round == self.rounds
