@@ -32,15 +32,12 @@ class Board:
     done: dict[int, int] = field(default_factory=dict)
     finished: int = 0
 
-    def at(self, number: int, round: int) -> None:
-        self.done[number] = round
-        self._show(number)
-
     def complete(self, number: int) -> None:
         self.finished += 1
-        self.at(number, self.steps[number].experiment.run.rounds)
+        self.done[number] = self.steps[number].experiment.run.rounds
 
-    def _show(self, number: int) -> None:
+    def at(self, number: int, round: int) -> None:
+        self.done[number] = round
         if self.watch is not None:
             total = sum(step.experiment.run.rounds for step in self.steps)
             step = self.steps[number]
@@ -51,12 +48,10 @@ class Board:
 def do_runs(steps: Sequence[Step], out: Path, jobs: int, watch: Watch | None) -> None:
     """Every run that is not complete, from where it was left; ``jobs`` at a time."""
     board = Board(steps, watch)
-    left = []
-    for number, step in enumerate(steps):
-        if is_complete(step.folder(out)):
-            board.complete(number)
-        else:
-            left.append(number)
+    there = [number for number, step in enumerate(steps) if is_complete(step.folder(out))]
+    for number in there:
+        board.complete(number)
+    left = [number for number in range(len(steps)) if number not in there]
     try:
         if jobs == 1 or len(left) < 2:
             for number in left:
@@ -64,7 +59,7 @@ def do_runs(steps: Sequence[Step], out: Path, jobs: int, watch: Watch | None) ->
                 board.complete(number)
         else:
             _in_processes(left, out, jobs, board)
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted with {board.finished} of {len(steps)} runs complete; continue with: "
             f"atoll resume {out}"
@@ -98,8 +93,6 @@ def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board) -> No
         except BaseException as problem:
             stop.set()  # those at work finish their round and save it
             pool.shutdown(wait=True, cancel_futures=True)
-            if isinstance(problem, KeyboardInterrupt):
-                raise Interrupted("interrupted") from None
             if isinstance(problem, BrokenProcessPool):
                 raise AtollError(
                     "a process of the comparison ended before its work did; take one job at a "
