@@ -98,9 +98,10 @@ def test_processes_stop_after_their_round_and_go_on(whole, tmp_path):
 def test_progress_counts_the_rounds_of_all_runs(tmp_path):
     seen = []
     atoll.compare(**SMALL, seeds=2, out=tmp_path / "c", progress=lambda *now: seen.append(now))
-    assert [done for done, _, _ in seen] == list(range(1, 13))
+    # After every round, and when a run is complete.
+    assert [done for done, _, _ in seen] == [1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12]
     assert {total for _, total, _ in seen} == {12}
-    assert seen[-1][2] == "3 of 4 runs; fed-avg, seed 1"
+    assert seen[-1][2] == "4 of 4 runs; fed-avg, seed 1"
 
 
 def test_seeds_and_methods_can_join_what_is_there(whole, tmp_path):

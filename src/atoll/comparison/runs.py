@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,7 @@ class Board:
 
     def complete(self, number: int) -> None:
         self.finished += 1
-        self.done[number] = self.steps[number].experiment.run.rounds
+        self.at(number, self.steps[number].experiment.run.rounds)
 
     def at(self, number: int, round: int) -> None:
         self.done[number] = round
@@ -47,11 +50,9 @@ class Board:
 
 def do_runs(steps: Sequence[Step], out: Path, jobs: int, watch: Watch | None) -> None:
     """Every run that is not complete, from where it was left; ``jobs`` at a time."""
-    board = Board(steps, watch)
-    there = [number for number, step in enumerate(steps) if is_complete(step.folder(out))]
-    for number in there:
-        board.complete(number)
-    left = [number for number in range(len(steps)) if number not in there]
+    done = {n: s.experiment.run.rounds for n, s in enumerate(steps) if is_complete(s.folder(out))}
+    left = [number for number in range(len(steps)) if number not in done]
+    board = Board(steps, watch, done, len(done))
     try:
         if jobs == 1 or len(left) < 2:
             for number in left:
@@ -72,6 +73,8 @@ def _do(step: Step, out: Path, progress: Progress) -> None:
         if (folder / "config.toml").is_file():
             continued(step.experiment, folder, progress)
         else:
+            if folder.exists():  # killed before its config was whole
+                shutil.rmtree(folder)
             run_experiment(step.experiment, folder, progress)
     except Interrupted:
         raise
@@ -87,7 +90,8 @@ def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board) -> No
         min(jobs, len(left)), context, initializer=_enter, initargs=(news, stop)
     )
     with pool:
-        waiting = {pool.submit(_do_packed, n, parcel, out): n for n, parcel in parcels.items()}
+        with _unheard_interrupt():  # processes inherit it
+            waiting = {pool.submit(_do_packed, n, parcel, out): n for n, parcel in parcels.items()}
         try:
             _follow(waiting, news, board)
         except BaseException as problem:
@@ -127,10 +131,32 @@ _here: dict[str, Any] = {}
 
 
 def _enter(news: Any, stop: Any) -> None:
-    """A process of its own group: Ctrl-C reaches the first process alone, which tells the rest."""
+    """A process of its own group, so that Ctrl-C reaches the first process alone, which sets
+    ``stop``. Without the first process nobody waits for this one's work, and it ends."""
     if hasattr(os, "setpgrp"):
         os.setpgrp()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.update(news=news, stop=stop)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _unheard_interrupt() -> Iterator[None]:
+    """Ctrl-C is not heard: a process that is only starting would answer with a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _do_packed(number: int, parcel: bytes, out: Path) -> None:

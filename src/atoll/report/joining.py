@@ -7,6 +7,7 @@ from typing import Any
 
 import polars
 from rich.table import Table
+from rich.text import Text
 
 from atoll.comparison.outcome import Comparison, Which
 from atoll.report.tables import percent
@@ -57,7 +58,7 @@ def sites_table(found: Comparison, label: str) -> Table:
     rows = found.sites.filter(polars.col("method") == label)
     for row in rows.head(_MOST_ROWS).iter_rows(named=True):
         pair = percent(row["alone"]), percent(row["joined"])
-        table.add_row(row["site"], str(row["nodes"]), *pair, *_gap(row), row["verdict"])
+        table.add_row(Text(row["site"]), str(row["nodes"]), *pair, *_gap(row), row["verdict"])
     if len(rows) > _MOST_ROWS:
         table.add_row(f"{len(rows) - _MOST_ROWS} more", *["..."] * 6)
     return table
