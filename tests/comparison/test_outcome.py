@@ -42,11 +42,11 @@ def run(label, seed, scores, val, metric="accuracy", nodes=10):
     )  # fmt: skip
 
 
-def compared(scores, seeds=3, vals=None):
+def compared(scores, seeds=3, vals=None, metric="accuracy"):
     methods = {label: resolve({"method": {"name": label}}) for label in scores}
     plan = Plan(methods, tuple(range(seeds)), ("north", "south", "west"))
     runs = [
-        run(label, seed, scores[label][seed], (vals or {}).get(label, 0.5))
+        run(label, seed, scores[label][seed], (vals or {}).get(label, 0.5), metric)
         for seed in range(seeds)
         for label in scores
     ]
@@ -106,6 +106,14 @@ def test_the_best_method_is_chosen_by_validation_alone():
     assert found.best == "fed-pub"
     assert found.shown("best") == ["fed-pub"]
     assert found.shown("all") == ["fed-avg", "fed-pub"]
+
+
+def test_of_losses_less_is_better():
+    scores = {"local": ALONE, "fed-avg": JOINED, "fed-pub": ALONE}
+    found = compared(scores, vals={"fed-avg": 0.6, "fed-pub": 0.7}, metric="loss")
+    assert found.best == "fed-avg"
+    assert found.sites["verdict"].to_list()[:3] == ["stay", "join", "unclear"]
+    assert "south: 0.80 -> 0.69  -0.11 (-0.13 to -0.09, p = 0.0027)  join" in repr(found)
 
 
 def test_json_has_one_shape_whatever_is_compared(found):

@@ -17,7 +17,7 @@ def test_a_mean_with_its_interval_and_p():
     assert found.high == pytest.approx(0.2 + T * 0.1 / math.sqrt(3))
     # With two degrees of freedom p = 1 - t / sqrt(2 + t^2), and t^2 = 12.
     assert found.p == pytest.approx(1 - math.sqrt(12 / 14))
-    assert found.verdict == "unclear"
+    assert found.verdict() == "unclear"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,9 @@ def test_a_mean_with_its_interval_and_p():
     ],
 )
 def test_the_verdict_is_where_the_interval_lies(gaps, verdict):
-    assert difference(gaps).verdict == verdict
+    assert difference(gaps).verdict() == verdict
+    opposite = {"join": "stay", "stay": "join", "unclear": "unclear"}
+    assert difference(gaps).verdict(less_is_better=True) == opposite[verdict]
 
 
 def test_too_few_seeds_have_a_difference_but_no_interval():

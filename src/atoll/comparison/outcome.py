@@ -119,11 +119,21 @@ class Comparison:
         pooled = {run.label for run in self.kept if run.pooled}
         return [label for label in self.plan.methods if label not in {ALONE, *pooled}]
 
+    @property
+    def less_is_better(self) -> bool:
+        return self.metric == "loss"
+
+    @property
+    def scale(self) -> float:
+        """What numbers are multiplied by for people: scores are percent, losses are not."""
+        return 1.0 if self.less_is_better else 100.0
+
     @cached_property
     def best(self) -> str | None:
         """The joined method with the best mean validation score."""
         vals = {label: mean([r.val for r in self._of(label).values()]) for label in self.joined}
-        return max(vals, key=lambda label: vals[label]) if vals else None
+        choose = min if self.less_is_better else max
+        return choose(vals, key=lambda label: vals[label]) if vals else None
 
     def shown(self, which: Which) -> list[str]:
         """The methods whose sites are shown."""
@@ -187,18 +197,36 @@ class Comparison:
     def __repr__(self) -> str:
         lines = [
             f"Comparison of {len(self.plan.methods)} methods over {len(self.plan.seeds)} seeds, "
-            f"test {self.metric} in percent:"
+            f"test {self.metric}{'' if self.less_is_better else ' in percent'}:"
         ]
         for row in self.methods.iter_rows(named=True):
-            beside = "" if row["difference"] is None else f"  {_gap(row)} to {ALONE}"
-            lines.append(f"  {row['method']}: {_span(row['mean'], row['std'])}{beside}")
+            beside = "" if row["difference"] is None else f"  {self._gap(row)} to {ALONE}"
+            lines.append(f"  {row['method']}: {self.shown_score(row['mean'], row['std'])}{beside}")
         if self.best is None:
             return "\n".join([*lines, *self.cautions()])
         lines.append(f"Sites, alone and joined with {self.best}:")
         for row in self.sites.filter(polars.col("method") == self.best).iter_rows(named=True):
-            pair = f"{_percent(row['alone'])} -> {_percent(row['joined'])}"
-            lines.append(f"  {row['site']}: {pair}  {_gap(row)}  {row['verdict']}")
+            pair = f"{self.shown_score(row['alone'])} -> {self.shown_score(row['joined'])}"
+            lines.append(f"  {row['site']}: {pair}  {self._gap(row)}  {row['verdict']}")
         return "\n".join([*lines, self.counted(self.best), *self.cautions(), f"kept in {self.out}"])
+
+    def shown_score(self, middle: float | None, spread: float | None = None) -> str:
+        """A mean, and its std if there is one, for people."""
+        if middle is None:
+            return "-"
+        beside = "" if spread is None else f" ± {self.scale * spread:.2f}"
+        return f"{self.scale * middle:.2f}{beside}"
+
+    def _gap(self, row: dict[str, Any]) -> str:
+        """``+1.20 (+0.80 to +1.60, p = 0.01)``, as far as it is known."""
+        gap, low, high = (self.signed(row[name]) for name in ("difference", "low", "high"))
+        inside = [] if row["low"] is None else [f"{low} to {high}"]
+        inside += [] if row["p"] is None else [f"p = {row['p']:.2g}"]
+        return gap + (f" ({', '.join(inside)})" if inside else "")
+
+    def signed(self, value: float | None) -> str:
+        """A difference for people."""
+        return "-" if value is None else f"{self.scale * value:+.2f}"
 
     def _of(self, label: str) -> dict[int, Kept]:
         return {run.seed: run for run in self.kept if run.label == label}
@@ -236,7 +264,7 @@ class Comparison:
                 "alone": _known(mean([single for single, _ in pairs])),
                 "joined": _known(mean([together for _, together in pairs])),
                 **_columns(found),
-                "verdict": found.verdict,
+                "verdict": found.verdict(self.less_is_better),
             }
 
 
@@ -257,20 +285,3 @@ def _columns(found: Difference) -> dict[str, float | None]:
 
 def _known(value: float) -> float | None:
     return None if value != value else value
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f}"
-
-
-def _span(middle: float | None, spread: float | None) -> str:
-    return _percent(middle) + ("" if spread is None else f" ± {100 * spread:.2f}")
-
-
-def _gap(row: dict[str, Any]) -> str:
-    """``+1.20 (+0.80 to +1.60, p = 0.01)``, as far as it is known."""
-    if row["difference"] is None:
-        return "-"
-    inside = [] if row["low"] is None else [f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}"]
-    inside += [] if row["p"] is None else [f"p = {row['p']:.2g}"]
-    return f"{100 * row['difference']:+.2f}" + (f" ({', '.join(inside)})" if inside else "")

@@ -47,14 +47,11 @@ class Difference:
     high: float | None = None
     p: float | None = None
 
-    @property
-    def verdict(self) -> Verdict:
-        """``join`` where the interval lies above 0, ``stay`` where below, else ``unclear``."""
-        if self.low is not None and self.low > 0:
-            return "join"
-        if self.high is not None and self.high < 0:
-            return "stay"
-        return "unclear"
+    def verdict(self, less_is_better: bool = False) -> Verdict:
+        """``join`` where the whole interval says better, ``stay`` where worse, else ``unclear``."""
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return "unclear"
+        return "join" if (self.low > 0) != less_is_better else "stay"
 
 
 def difference(gaps: Sequence[float]) -> Difference:

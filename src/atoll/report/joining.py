@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from atoll.comparison.outcome import Comparison, Which
-from atoll.report.tables import percent
 
 _MOST_ROWS = 60
 
@@ -31,16 +30,17 @@ def methods_table(found: Comparison) -> Table:
         title=f"{first.data.registered_name}, {len(found.plan.sites)} clients "
         f"({first.partition.registered_name}), {first.run.rounds} rounds, seeds {seeds[0]} to "
         f"{seeds[-1]}",
-        caption="percent, mean over clients and seeds, each run at the round with the best mean "
-        "validation score; p of a paired t-test",
+        caption=f"{_unit(found)}mean over clients and seeds, each run at the round with the best "
+        "mean validation score; p of a paired t-test",
     )
     table.add_column("method")
     for heading in (f"test {found.metric}", "std over seeds", "difference to local",
                     "95 % interval", "p"):  # fmt: skip
         table.add_column(heading, justify="right")
+    score = found.shown_score
     for row in found.methods.iter_rows(named=True):
         p = "-" if row["p"] is None else f"{row['p']:.2g}"
-        table.add_row(row["method"], percent(row["mean"]), percent(row["std"]), *_gap(row), p)
+        table.add_row(row["method"], score(row["mean"]), score(row["std"]), *_gap(found, row), p)
     return table
 
 
@@ -49,24 +49,28 @@ def sites_table(found: Comparison, label: str) -> Table:
     why = ", the best joined method by validation" if label == found.best else ""
     table = Table(
         title=f"Sites, alone and joined with {label}{why}",
-        caption=f"test {found.metric} in percent, mean over seeds; join: the interval lies above "
-        f"0, stay: below",
+        caption=f"test {found.metric}, {_unit(found)}mean over seeds; join: better with the whole "
+        f"interval, stay: worse",
     )
     table.add_column("site")
     for heading in ("nodes", "alone", "joined", "difference", "95 % interval", "verdict"):
         table.add_column(heading, justify="right")
+    score = found.shown_score
     rows = found.sites.filter(polars.col("method") == label)
     for row in rows.head(_MOST_ROWS).iter_rows(named=True):
-        pair = percent(row["alone"]), percent(row["joined"])
-        table.add_row(Text(row["site"]), str(row["nodes"]), *pair, *_gap(row), row["verdict"])
+        pair = score(row["alone"]), score(row["joined"])
+        table.add_row(
+            Text(row["site"]), str(row["nodes"]), *pair, *_gap(found, row), row["verdict"]
+        )
     if len(rows) > _MOST_ROWS:
         table.add_row(f"{len(rows) - _MOST_ROWS} more", *["..."] * 6)
     return table
 
 
-def _gap(row: dict[str, Any]) -> tuple[str, str]:
-    gap, low, high = (
-        "-" if row[name] is None else f"{100 * row[name]:+.2f}"
-        for name in ("difference", "low", "high")
-    )
+def _gap(found: Comparison, row: dict[str, Any]) -> tuple[str, str]:
+    gap, low, high = (found.signed(row[name]) for name in ("difference", "low", "high"))
     return gap, "-" if row["low"] is None else f"{low} to {high}"
+
+
+def _unit(found: Comparison) -> str:
+    return "" if found.less_is_better else "percent, "
