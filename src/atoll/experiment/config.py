@@ -39,21 +39,21 @@ C = TypeVar("C")
 class Run:
     """How an experiment is run: its length, its seed, and what it may use of the machine.
 
+    ``cut_seed`` seeds who gets which nodes, where that should stay while ``seed`` changes.
     ``chunk`` is the number of clients trained at once (0: all); ``threads`` that of torch (0: what
     suits the graph). Scores are taken every ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
-    ``cut_seed`` seeds who gets which nodes, where that should stay while ``seed`` changes.
     """
 
     rounds: int = option(100, at_least=1)
     seed: int = option(0, at_least=0)
+    cut_seed: int = option(-1, at_least=-1, why="-1 means the run's seed")
     chunk: int = option(0, at_least=0)
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = option(0, at_least=0)
     checkpoint_seconds: float = option(30.0, at_least=0)
     whole_graph: bool = False
     score_every: int = option(1, at_least=1)
-    cut_seed: int = option(-1, at_least=-1, why="-1 means the run's seed")
 
     def __post_init__(self) -> None:
         check_options("run", self)
