@@ -164,6 +164,11 @@ class Comparison:
             said.append(
                 f"Without the method '{ALONE}' there is nothing to hold the others against."
             )
+        if self.plan.first.split.kind == "public":
+            said.append(
+                "Training and test nodes are those of the data with every seed, so that intervals "
+                "hold for these test nodes and show what training alone varies."
+            )
         sizes: dict[int, set[int]] = {}
         for run in self.kept:
             for client in range(0 if run.pooled else len(self.plan.sites)):
