@@ -8,9 +8,11 @@ _os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atoll.api import compare as compare
     from atoll.api import resume as resume
     from atoll.api import run as run
     from atoll.cohort import Cohort as Cohort
+    from atoll.comparison.outcome import Comparison as Comparison
     from atoll.errors import AtollError as AtollError
     from atoll.experiment.config import Experiment as Experiment
     from atoll.experiment.config import Run as Run
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 _HOME = {
     "AtollError": "atoll.errors",
     "Cohort": "atoll.cohort",
+    "Comparison": "atoll.comparison.outcome",
     "Experiment": "atoll.experiment.config",
     "Graph": "atoll.graph",
     "Result": "atoll.experiment.result",
     "Run": "atoll.experiment.config",
+    "compare": "atoll.api",
     "resume": "atoll.api",
     "run": "atoll.api",
 }

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from atoll.comparison.compare import DEFAULT_METHODS, compare_methods
+from atoll.comparison.outcome import Comparison
+from atoll.comparison.plan import is_comparison
+from atoll.comparison.runs import Watch
 from atoll.data.base import Dataset
 from atoll.data.split import Split
+from atoll.errors import AtollError
 from atoll.experiment.choices import choose
 from atoll.experiment.result import Result
 from atoll.experiment.runner import Progress, run_experiment
@@ -71,6 +76,64 @@ def run(
     return run_experiment(chosen, None if out is None else Path(out), progress)
 
 
+def compare(
+    recipe: str | Path | None = None,
+    *,
+    methods: Sequence[str | Method] | Mapping[str, str | Method] = DEFAULT_METHODS,
+    seeds: int = 5,
+    jobs: int = 1,
+    data: str | Dataset | None = None,
+    partition: str | Partition | None = None,
+    task: str | Task | None = None,
+    model: str | Model | None = None,
+    optimizer: str | Optimizer | None = None,
+    split: Split | None = None,
+    owner: str | None = None,
+    clients: int | None = None,
+    rounds: int | None = None,
+    seed: int | None = None,
+    chunk: int | None = None,
+    metric: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    progress: Watch | None = None,
+) -> Comparison:
+    """Run methods over seeds on the same sites: is joining worth it, and for whom?
+
+    ``methods`` are names or objects, or either of them by a label of yours. ``seed`` is the first
+    of ``seeds``; who holds which node is the same with all of them. ``jobs`` runs at a time have
+    processes of their own; a script then needs ``if __name__ == "__main__":``. With an ``out``
+    that holds the same comparison, it goes on with what is there. ``progress`` is called with
+    (rounds done, rounds in all, what is under way). All else is as in :func:`run`.
+
+        found = atoll.compare(methods=["local", "fed-avg"], data="twitch", partition="natural")
+        print(found)                    # and found.methods, found.sites, found.runs
+    """
+    choices = {
+        "recipe": recipe,
+        "data": data,
+        "partition": partition,
+        "task": task,
+        "model": model,
+        "optimizer": optimizer,
+        "split": split,
+        "owner": owner,
+        "clients": clients,
+        "rounds": rounds,
+        "seed": seed,
+        "chunk": chunk,
+        "metric": metric,
+        "settings": tuple((settings or {}).items()),
+    }
+    folder = None if out is None else Path(out)
+    return compare_methods(methods, choices, seeds, jobs, folder, progress)
+
+
 def resume(run_dir: str | Path, progress: Progress | None = None) -> Result:
     """Continue an interrupted run to the same final bytes as an uninterrupted one."""
+    if is_comparison(Path(run_dir)):
+        raise AtollError(
+            f"'{run_dir}' is a comparison, not a run; continue it with: atoll resume {run_dir}, or "
+            f"with atoll.compare and the same arguments."
+        )
     return _resume(Path(run_dir), progress)

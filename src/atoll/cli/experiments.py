@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, out_folder, with_options
+from atoll.cli.comparisons import chosen_sites, progress_over_runs, show_comparison
+from atoll.cli.options import (
+    ALL_OPTIONS,
+    AsJson,
+    described_choices,
+    experiment,
+    out_folder,
+    with_options,
+)
 from atoll.cli.screen import progress, progress_bar, show_results
 from atoll.errors import AtollError
 
@@ -36,37 +44,67 @@ def run(
     show_results([result], as_json)
 
 
+Jobs = Annotated[int, typer.Option(help="Runs at the same time, each in a process of its own.")]
+Sites = Annotated[
+    str, typer.Option(help="best: verdicts for the best joined method; all: for each of them.")
+]
+
+
 @with_options(tuple(name for name in ALL_OPTIONS if name != "method"))
 def compare(
     choices: Choices,
     methods: Annotated[str | None, typer.Option(help="Names separated by commas.")] = None,
+    seeds: Annotated[
+        int, typer.Option(help="How many seeds, from --seed on; 5 for verdicts per site.")
+    ] = 1,
+    jobs: Jobs = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory (default: a new one in runs/); goes on with what it holds."),
+    ] = None,
+    sites: Sites = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Run several methods on the same clients: does joining pay?
+    """Run several methods on the same clients: is joining worth it, and for whom?
 
     By default: training alone, FedAvg, the default method, and the oracle that sees everything.
+    With several seeds: mean and std, the paired difference to training alone with a 95 % interval,
+    and a verdict for every site by its name. Who holds what stays the same with every seed.
     """
-    from atoll.experiment.config import DEFAULT_METHOD
-    from atoll.experiment.runner import run_experiment
+    from atoll.comparison.compare import DEFAULT_METHODS, compare_methods
 
-    names = methods.split(",") if methods else ["local", "fed-avg", DEFAULT_METHOD, "centralized"]
-    distinct = dict.fromkeys(name.strip() for name in names)
-    results = []
-    for chosen in [experiment(choices | {"method": name}) for name in distinct]:
-        with progress(chosen) as advance:
-            results.append(run_experiment(chosen, None, advance))
-    show_results(results, as_json)
+    which, described = chosen_sites(sites), described_choices(choices)
+    with progress_over_runs() as watch:
+        names = methods.split(",") if methods else DEFAULT_METHODS
+        found = compare_methods(names, described, seeds, jobs, out, watch)
+    show_comparison(found, which, as_json)
 
 
 def resume(
-    run_dir: Annotated[Path, typer.Argument(help="The directory of an interrupted run.")],
+    run_dir: Annotated[
+        Path, typer.Argument(help="The directory of an interrupted run or comparison.")
+    ],
+    jobs: Jobs = 1,
+    sites: Sites = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Continue an interrupted run to the result it would have had."""
+    """Continue an interrupted run or comparison to the result it would have had.
+
+    --jobs and --sites are for comparisons.
+    """
+    from atoll.comparison.plan import is_comparison
     from atoll.deploy.plan import is_deployed
     from atoll.experiment.runner import read_experiment
     from atoll.experiment.runner import resume as resume_run
 
+    if is_comparison(run_dir):
+        from atoll.comparison.compare import resume_comparison
+
+        which = chosen_sites(sites)
+        with progress_over_runs() as watch:
+            found = resume_comparison(run_dir, jobs, watch)
+        show_comparison(found, which, as_json)
+        return
     with progress(read_experiment(run_dir)) as advance:
         if is_deployed(run_dir):
             from atoll.deploy.up import resume_up

@@ -96,7 +96,13 @@ def with_options(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Call
 def experiment(choices: dict[str, Any]) -> Experiment:
     """The experiment that a command's options describe."""
     from atoll.experiment.choices import choose
+
+    return choose(**described_choices(choices))
+
+
+def described_choices(choices: dict[str, Any]) -> dict[str, Any]:
+    """A command's options as the arguments of :func:`choose`."""
     from atoll.experiment.config import setting
 
     named = {name: value for name, value in choices.items() if name != "set"}
-    return choose(**named, settings=[setting(text) for text in choices.get("set") or []])
+    return named | {"settings": [setting(text) for text in choices.get("set") or []]}

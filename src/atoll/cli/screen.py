@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from atoll.experiment.runner import Progress
 
 
-def show_results(results: list[Result], as_json: bool) -> None:
-    """One row per run, and whether joining pays; or its summary as JSON."""
+def show_results(results: list[Result], as_json: bool, kept_in: Path | None = None) -> None:
+    """One row per run, and whether joining pays; or its summary as JSON.
+
+    ``kept_in`` is the directory of all of them, where there is one.
+    """
     from atoll.report.tables import comparison, console, joining
 
     if as_json:
@@ -31,8 +35,8 @@ def show_results(results: list[Result], as_json: bool) -> None:
     for result in results:
         if alone and result is not alone[0] and not result.experiment.method.pooled:
             screen.print(joining(alone[0], result))
-    for result in results:
-        screen.print(f"kept in {result.run_dir}", style="dim", soft_wrap=True)
+    for folder in [kept_in] if kept_in else [result.run_dir for result in results]:
+        screen.print(f"kept in {folder}", style="dim", soft_wrap=True)
 
 
 @contextmanager
@@ -52,7 +56,8 @@ def progress_bar() -> Iterator[Any]:
     try:
         yield bar
     finally:
-        bar.stop()
+        if bar.live.is_started:  # else it would print an empty line
+            bar.stop()
 
 
 @contextmanager

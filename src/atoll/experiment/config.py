@@ -51,6 +51,7 @@ C = TypeVar("C")
 class Run:
     """How an experiment is run: its length, its seed, and what it may use of the machine.
 
+    ``cut_seed`` seeds who gets which nodes, where that should stay while ``seed`` changes.
     ``chunk`` is the number of clients trained at once (0: all); ``threads`` that of torch (0: what
     suits the graph). Scores are taken every ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
@@ -60,6 +61,7 @@ class Run:
 
     rounds: int = option(100, at_least=1)
     seed: int = option(0, at_least=0)
+    cut_seed: int = option(-1, at_least=-1, why="-1 means the run's seed")
     chunk: int = option(0, at_least=0)
     dtype: Literal["float32", "float64"] = "float32"
     threads: int = option(0, at_least=0)
@@ -70,6 +72,10 @@ class Run:
 
     def __post_init__(self) -> None:
         check_options("run", self)
+
+    @property
+    def seed_of_cut(self) -> int:
+        return self.seed if self.cut_seed < 0 else self.cut_seed
 
     def is_scored(self, round: int) -> bool:
         return round % self.score_every == 0 or round == self.rounds

@@ -60,8 +60,8 @@ def parties_of(experiment: Experiment, whole: Graph) -> list[Graph]:
 
 
 def partition_rng(experiment: Experiment) -> np.random.Generator:
-    """The randomness of the cut: the same for every method with the same seed."""
-    return server_stream(experiment.run.seed, 0, "partition")
+    """The randomness of the cut: the same for every method with the same seed of the cut."""
+    return server_stream(experiment.run.seed_of_cut, 0, "partition")
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,11 @@ def read_experiment(run_dir: Path) -> Experiment:
 
 def resume(run_dir: Path, progress: Progress | None = None) -> Result:
     """Continue an interrupted run to the result it would have had."""
-    experiment = read_experiment(run_dir)
+    return continued(read_experiment(run_dir), run_dir, progress)
+
+
+def continued(experiment: Experiment, run_dir: Path, progress: Progress | None = None) -> Result:
+    """The same for an experiment at hand, which may hold what no config can: a graph in memory."""
     if is_complete(run_dir):
         return load_result(run_dir, experiment)
     loop = _Loop(experiment, load_parties(experiment), run_dir, progress)

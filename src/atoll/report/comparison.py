@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from atoll.comparison.statistics import mean, p_value, std
 from atoll.report.numbers import short, signed
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.recipe import Recipe
@@ -85,12 +84,7 @@ def paired(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
 
 
 def _gap(one: Cell, other: Cell) -> tuple[str, str, str]:
-    from scipy.stats import ttest_rel  # slow to import, and seldom needed
-
-    count = min(len(one.values), len(other.values))
-    first, second = np.array(one.values[:count]), np.array(other.values[:count])
-    gaps = first - second
-    std = gaps.std(ddof=1) if count > 1 else 0.0
-    known = count > 1 and std > 0
-    p = f"{ttest_rel(first, second).pvalue:.2g}" if known else "-"
-    return f"{signed(gaps.mean())} ± {short(std)}", str(count), p
+    gaps = [a - b for a, b in zip(one.values, other.values, strict=False)]
+    p = p_value(gaps)
+    known = "-" if p is None else f"{p:.2g}"
+    return f"{signed(mean(gaps))} ± {short(std(gaps))}", str(len(gaps)), known

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from scipy.special import stdtrit
-
+from atoll.comparison.statistics import half_interval
 from atoll.errors import AtollError
 from atoll.experiment.config import Table, describe, resolve
 from atoll.reproduction.recipe import Target
@@ -57,10 +55,7 @@ class Cell:
     @property
     def interval(self) -> float:
         """Half the 95 % interval of the mean over seeds, by Student's t."""
-        n = len(self.values)
-        if n < 2:
-            return math.nan
-        return float(stdtrit(n - 1, 0.975)) * self.std / math.sqrt(n)
+        return half_interval(self.values)
 
     @property
     def difference(self) -> float | None:

@@ -1,0 +1,173 @@
+"""Doing the runs of a comparison, one after the other or in processes, and watching them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+from atoll.comparison.plan import Step
+from atoll.errors import AtollError, Interrupted
+from atoll.experiment.result import is_complete
+from atoll.experiment.runner import Progress, continued, run_experiment
+
+# Rounds done, rounds in all, and a note: what is under way.
+Watch = Callable[[int, int, str], None]
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+@dataclass
+class Board:
+    """How far all runs are together; a run that ends early counts as whole."""
+
+    steps: Sequence[Step]
+    watch: Watch | None
+    done: dict[int, int] = field(default_factory=dict)
+    finished: int = 0
+
+    def complete(self, number: int) -> None:
+        self.finished += 1
+        self.at(number, self.steps[number].experiment.run.rounds)
+
+    def at(self, number: int, round: int) -> None:
+        self.done[number] = round
+        if self.watch is not None:
+            total = sum(step.experiment.run.rounds for step in self.steps)
+            step = self.steps[number]
+            note = f"{self.finished} of {len(self.steps)} runs; {step.label}, seed {step.seed}"
+            self.watch(sum(self.done.values()), total, note)
+
+
+def do_runs(steps: Sequence[Step], out: Path, jobs: int, watch: Watch | None) -> None:
+    """Every run that is not complete, from where it was left; ``jobs`` at a time."""
+    done = {n: s.experiment.run.rounds for n, s in enumerate(steps) if is_complete(s.folder(out))}
+    left = [number for number in range(len(steps)) if number not in done]
+    board = Board(steps, watch, done, len(done))
+    try:
+        if jobs == 1 or len(left) < 2:
+            for number in left:
+                _do(steps[number], out, lambda r, _, n=number: board.at(n, r))  # type: ignore[misc]
+                board.complete(number)
+        else:
+            _in_processes(left, out, jobs, board)
+    except (Interrupted, KeyboardInterrupt):
+        raise Interrupted(
+            f"interrupted with {board.finished} of {len(steps)} runs complete; continue with: "
+            f"atoll resume {out}"
+        ) from None
+
+
+def _do(step: Step, out: Path, progress: Progress) -> None:
+    folder = step.folder(out)
+    try:
+        if (folder / "config.toml").is_file():
+            continued(step.experiment, folder, progress)
+        else:
+            if folder.exists():  # killed before its config was whole
+                shutil.rmtree(folder)
+            run_experiment(step.experiment, folder, progress)
+    except Interrupted:
+        raise
+    except AtollError as problem:
+        raise AtollError(f"{step.label}, seed {step.seed}: {problem}") from problem
+
+
+def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board) -> None:
+    parcels = {number: _packed(board.steps[number]) for number in left}
+    context = get_context("spawn")
+    news, stop = context.Queue(), context.Event()
+    pool = ProcessPoolExecutor(
+        min(jobs, len(left)), context, initializer=_enter, initargs=(news, stop)
+    )
+    with pool:
+        with _unheard_interrupt():  # processes inherit it
+            waiting = {pool.submit(_do_packed, n, parcel, out): n for n, parcel in parcels.items()}
+        try:
+            _follow(waiting, news, board)
+        except BaseException as problem:
+            stop.set()  # those at work finish their round and save it
+            pool.shutdown(wait=True, cancel_futures=True)
+            if isinstance(problem, BrokenProcessPool):
+                raise AtollError(
+                    "a process of the comparison ended before its work did; take one job at a "
+                    "time, or, in a script, call atoll.compare below: if __name__ == '__main__'."
+                ) from problem
+            raise
+
+
+def _follow(waiting: dict[Future[None], int], news: Any, board: Board) -> None:
+    """Until all is done, or the first error."""
+    left = set(waiting)
+    while left:
+        ready, left = wait(left, timeout=_SECONDS_BETWEEN_LOOKS)
+        while not news.empty():
+            number, round = news.get()
+            board.at(number, round)
+        for future in ready:
+            future.result()
+            board.complete(waiting[future])
+
+
+def _packed(step: Step) -> bytes:
+    try:
+        return pickle.dumps(step)
+    except (pickle.PicklingError, AttributeError, TypeError) as problem:
+        raise AtollError(
+            f"{step.label} can't be handed to another process ({problem}); take one job at a time."
+        ) from problem
+
+
+_here: dict[str, Any] = {}
+
+
+def _enter(news: Any, stop: Any) -> None:
+    """A process of its own group, so that Ctrl-C reaches the first process alone, which sets
+    ``stop``. Without the first process nobody waits for this one's work, and it ends."""
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _here.update(news=news, stop=stop)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _unheard_interrupt() -> Iterator[None]:
+    """Ctrl-C is not heard: a process that is only starting would answer with a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _do_packed(number: int, parcel: bytes, out: Path) -> None:
+    said = False
+
+    def progress(round: int, _: float) -> None:
+        nonlocal said
+        _here["news"].put((number, round))
+        if _here["stop"].is_set() and not said:
+            said = True
+            signal.raise_signal(signal.SIGINT)  # the run saves this round and ends
+
+    if not _here["stop"].is_set():
+        _do(pickle.loads(parcel), out, progress)
