@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from atoll.cli import data, deploy, experiments
+from atoll.cli import data, deploy, experiments, use
 from atoll.errors import AtollError, Interrupted
 
 app = typer.Typer(
@@ -25,6 +25,8 @@ for command in (
     experiments.compare,
     experiments.resume,
     experiments.reproduce,
+    use.predict,
+    use.embed,
     data.list_,
     data.describe,
     data.split,

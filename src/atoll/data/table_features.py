@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import polars
@@ -104,20 +104,30 @@ def united(parties: Sequence[list[Feature]]) -> list[Feature]:
     return result
 
 
+class Scaled(Protocol):
+    """How a column's numbers are scaled."""
+
+    def apply(self, values: np.ndarray) -> np.ndarray: ...
+
+
 def encode(
-    table: Table, features: list[Feature], standardise: bool
+    table: Table, features: list[Feature], standardise: bool | Mapping[str, Scaled]
 ) -> tuple[Features, tuple[str, ...]]:
-    """The feature matrix ``[n, f]`` float32, sparse where that saves, and its columns' names."""
+    """The feature matrix ``[n, f]`` float32, sparse where that saves, and its columns' names.
+
+    ``standardise`` scales number columns by their own mean and deviation, or by given ones.
+    """
     blocks: list[Features] = []
     for feature in features:
         if feature.kind == "category":
             blocks.append(_one_hot(table, feature))
         else:
-            read = _numbers if feature.kind == "number" else _vectors
-            values = read(table, feature)
-            _refuse_holes(table, feature.column, values)
-            scaled = _standardised(values) if standardise else values
-            blocks.append(_single(table, feature.column, scaled))
+            values = number_columns(table, feature)
+            if isinstance(standardise, bool):
+                values = _standardised(values) if standardise else values
+            elif feature.column in standardise:
+                values = standardise[feature.column].apply(values)
+            blocks.append(_single(table, feature.column, values))
     names = tuple(name for feature in features for name in feature.names())
     stored = sum(b.nnz if sparse.issparse(b) else np.count_nonzero(b) for b in blocks)  # type: ignore[union-attr, misc]
     if len(names) >= _SPARSE_FROM_WIDTH and stored <= _SPARSE_BELOW * table.frame.height * len(
@@ -126,6 +136,13 @@ def encode(
         return sparse.csr_array(sparse.hstack([sparse.csr_array(b) for b in blocks])), names
     dense = [b.toarray() if sparse.issparse(b) else b for b in blocks]  # type: ignore[union-attr]
     return np.concatenate(dense, axis=1), names
+
+
+def number_columns(table: Table, feature: Feature) -> np.ndarray:
+    """The numbers of a column, or of the places of its vectors ``[n, width]``; all are there."""
+    values = (_numbers if feature.kind == "number" else _vectors)(table, feature)
+    _refuse_holes(table, feature.column, values)
+    return values
 
 
 def _feature(table: Table, name: str, categorical: bool, agreed: tuple[str, ...]) -> Feature:

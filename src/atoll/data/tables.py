@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars
 
@@ -21,6 +22,7 @@ from atoll.data.table_columns import (
 )
 from atoll.data.table_features import Feature, encode, find_features
 from atoll.data.table_files import Table, read_table
+from atoll.data.table_fitted import Preprocessing
 from atoll.data.user_arrays import assemble
 from atoll.errors import AtollError
 from atoll.graph import Graph
@@ -43,19 +45,31 @@ class Tables(Columns, Dataset):
         return super().roles() | ({"owner": self.owner} if self.owner else {})
 
     def load(self) -> Graph:
-        nodes = read_table(self.nodes, "nodes", separator=self.separator, text=self.as_text())
+        nodes = self.node_table()
         ends = (self.source, self.target)
         edges = read_table(self.edges, "edges", separator=self.separator, text=ends)
         return graph_of(nodes, edges, self, Path(self.nodes).stem, self.owner)
+
+    def node_table(self) -> Table:
+        return read_table(self.nodes, "nodes", separator=self.separator, text=self.as_text())
+
+    def preprocessing(self) -> dict[str, Any]:
+        nodes = self.node_table()
+        features, classes = find_features(nodes, self), classes_of(nodes, self)
+        return Preprocessing.fitted(nodes, features, self.standardise, classes).as_json()
 
 
 def graph_of(nodes: Table, edges: Table, columns: Columns, name: str, owner: str = "") -> Graph:
     """The graph that two tables describe."""
     require_roles(nodes, columns)
     features = find_features(nodes, columns)
-    labels = label_names(nodes, columns.label)
-    classes = columns.class_names or sorted_names(labels.drop_nulls())
+    classes = classes_of(nodes, columns)
     return encoded_graph(nodes, edges, columns, features, classes, name, owner)
+
+
+def classes_of(nodes: Table, columns: Columns) -> tuple[str, ...]:
+    """The classes' names: those agreed on, or the labels found."""
+    return columns.class_names or sorted_names(label_names(nodes, columns.label).drop_nulls())
 
 
 def require_roles(nodes: Table, columns: Columns) -> None:
