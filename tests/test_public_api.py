@@ -8,7 +8,8 @@ import atoll
 
 def test_exported_names():
     assert atoll.__all__ == [
-        "AtollError", "Cohort", "Experiment", "Graph", "Result", "Run", "resume", "run",
+        "AtollError", "Cohort", "Experiment", "Graph", "Result", "Run", "embed", "export",
+        "predict", "resume", "run",
     ]  # fmt: skip
     for name in atoll.__all__:
         assert getattr(atoll, name).__name__ == name

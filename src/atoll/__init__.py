@@ -8,6 +8,9 @@ _os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atoll.api import embed as embed
+    from atoll.api import export as export
+    from atoll.api import predict as predict
     from atoll.api import resume as resume
     from atoll.api import run as run
     from atoll.cohort import Cohort as Cohort
@@ -24,6 +27,9 @@ _HOME = {
     "Graph": "atoll.graph",
     "Result": "atoll.experiment.result",
     "Run": "atoll.experiment.config",
+    "embed": "atoll.api",
+    "export": "atoll.api",
+    "predict": "atoll.api",
     "resume": "atoll.api",
     "run": "atoll.api",
 }

@@ -27,6 +27,7 @@ for command in (
     experiments.reproduce,
     use.predict,
     use.embed,
+    use.export,
     data.list_,
     data.describe,
     data.split,

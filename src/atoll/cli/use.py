@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Target(Enum):
+    torch = "torch"
+    onnx = "onnx"
+
 
 RunDir = Annotated[Path, typer.Argument(help="The directory of a finished run.")]
 OfClient = Annotated[
@@ -52,3 +59,21 @@ def embed(
     table = embedded(run_dir, client)
     write_table(table, out)
     print(f"wrote the embeddings of {table.height} nodes, {table.width - 2} numbers each, to {out}")
+
+
+def export(
+    run_dir: RunDir,
+    out: Annotated[Path, typer.Option(help="A new folder.")],
+    client: OfClient = None,
+    to: Annotated[Target, typer.Option(help="A torch_geometric module; onnx adds model.onnx.")] = (
+        Target.torch
+    ),
+) -> None:
+    """Write a model as a plain torch_geometric module, with its weights and a card.
+
+    Without --client: one module if all clients have the same model, else one folder per client.
+    """
+    from atoll.inference.export import export as exported
+
+    for folder in exported(run_dir, out, client, to.value):
+        print(f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}")

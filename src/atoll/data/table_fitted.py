@@ -62,17 +62,22 @@ class Preprocessing:
 
     def encode(self, table: Table) -> Features:
         """The features of a table's rows ``[n, f]``, as those of the nodes trained on."""
+        self.require_columns(table)
         for feature in self.features:
-            if feature.column not in table.frame.columns:
-                raise AtollError(
-                    f"{table.source} has no column '{feature.column}', which the model was trained "
-                    f"on; add it."
-                )
             if feature.kind == "category":
                 _refuse_new_category(table, feature)
             else:
                 _refuse_text(table, feature)
         return encode(table, list(self.features), self.scales)[0]
+
+    def require_columns(self, table: Table) -> None:
+        """Refuse a table that lacks what the model was trained on."""
+        missing = [f.column for f in self.features if f.column not in table.frame.columns]
+        if missing:
+            raise AtollError(
+                f"{table.source} has no column '{missing[0]}', which the model was trained on; add "
+                f"it."
+            )
 
     def as_json(self) -> dict[str, Any]:
         columns = []

@@ -29,6 +29,8 @@ class Kept:
     result: Result
     graphs: tuple[Graph, ...]
     names: tuple[str, ...]
+    # Their numbers in the federation.
+    numbers: tuple[int, ...]
     # By kind; every leaf has a leading client axis.
     state: Kinds
 
@@ -55,6 +57,7 @@ class Kept:
             self.result,
             tuple(self.graphs[p] for p in positions),
             tuple(self.names[p] for p in positions),
+            tuple(self.numbers[p] for p in positions),
             nested(take(flat(self.state), positions)),
         )
 
@@ -102,7 +105,8 @@ def open_run(run_dir: Path) -> Kept:
             f"{_listed(found)}; restore the data it was trained on."
         )
     state, _ = read_best(run_dir, len(graphs))
-    return Kept(result, tuple(graphs), client_names(graphs), state)
+    numbers = tuple(range(len(graphs)))
+    return Kept(result, tuple(graphs), client_names(graphs), numbers, state)
 
 
 def client_names(graphs: list[Graph]) -> tuple[str, ...]:

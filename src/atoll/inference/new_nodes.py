@@ -91,6 +91,7 @@ def _node_table(nodes: Path, data: Tables, fitted: Preprocessing) -> Table:
     categories = [f.column for f in fitted.features if f.kind == "category"]
     text = (*data.as_text(), *categories)
     table = read_table(_existing(nodes, "--nodes"), "nodes", separator=data.separator, text=text)
+    fitted.require_columns(table)
     meant = {*data.roles().values(), *(f.column for f in fitted.features)}
     extra = [name for name in table.frame.columns if name not in meant]
     if extra and not data.features:
