@@ -39,6 +39,7 @@ def run(
     rounds: int | None = None,
     seed: int | None = None,
     chunk: int | None = None,
+    metric: str | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
@@ -48,7 +49,8 @@ def run(
     Parts are given by registered name or as objects; ``settings`` reaches any other field, as in
     ``{"method.fraction": 0.5, "optimizer.lr": 0.01}``. ``recipe`` is a TOML file that the other
     arguments override; ``settings`` win over both. ``owner`` names the column of your own table
-    that says whose each node is. ``progress`` is called with (round, mean validation accuracy).
+    that says whose each node is. ``metric`` chooses the best round (docs/metrics.md). ``progress``
+    is called with (round, mean validation score).
 
         result = atoll.run(method="fed-avg", data="cora", clients=10, rounds=100, seed=0)
         print(result.test_accuracy, result.history)
@@ -67,6 +69,7 @@ def run(
         rounds=rounds,
         seed=seed,
         chunk=chunk,
+        metric=metric,
         settings=(settings or {}).items(),
     )
     return run_experiment(chosen, None if out is None else Path(out), progress)

@@ -87,7 +87,7 @@ def test_a_run_killed_at_any_message_resumes_to_the_same_bytes(name, message, tm
     continued = again(broken)
     result = continued.run()
     assert final_bytes(continued) == final_bytes(whole)
-    assert result.history.shape == (12, 8)
+    assert result.history.shape == (12, 26)
 
 
 def test_a_torn_checkpoint_is_noticed_and_the_one_before_used(tmp_path):

@@ -47,7 +47,7 @@ def test_python_in_a_few_lines(tmp_path):
         settings={"model.hidden": 8}, out=tmp_path / "run",
     )  # fmt: skip
     assert 0.5 < result.test_accuracy <= 1
-    assert result.history.shape == (80, 8)
+    assert result.history.shape == (80, 26)
     assert result.history["round"].unique().to_list() == list(range(1, 21))
     assert len(result.per_client) == result.clients == 4
     assert result.experiment.method == FedAvg(model=result.experiment.method.model)
@@ -69,7 +69,7 @@ def test_a_run_directory_holds_everything(tmp_path):
     result = run_experiment(small(), run_dir)
     assert sorted(p.name for p in run_dir.iterdir() if p.is_file()) == [
         "best.safetensors", "config.toml", "environment.toml", "history.parquet", "ledger.parquet",
-        "parameters.safetensors", "rounds.parquet", "summary.json",
+        "over_all.parquet", "parameters.safetensors", "rounds.parquet", "summary.json",
     ]  # fmt: skip
     config = tomllib.loads((run_dir / "config.toml").read_text())
     assert resolve(config) == small()

@@ -68,7 +68,8 @@ def test_privacy_law(name):
     assert not set(table.filter(direction="up")["kind"]) & method.private
     replies = table.filter(step="evaluate", direction="up", round=1)
     assert replies["client"].n_unique() == len(outcome.fed.clients)
-    assert {"metric/accuracy", "metric/loss", "metric/nodes"} == set(replies["name"])
+    scores = {"metric/accuracy", "metric/loss", "metric/nodes", "metric/extended"}
+    assert scores == set(replies["name"])
 
 
 @every_method

@@ -23,8 +23,9 @@ def run(
 ) -> None:
     """Run one experiment and keep it in a run directory.
 
-    Accuracies in JSON are fractions. The test accuracy is that of the round with the best mean
-    validation accuracy. Ctrl-C stops after the current round; continue with: atoll resume.
+    Scores in JSON are fractions. The test score is that of the round with the best mean validation
+    score: accuracy, unless --metric says otherwise or a class is rare (then PR-AUC).
+    Ctrl-C stops after the current round; continue with: atoll resume.
     """
     from atoll.experiment.runner import run_experiment
 

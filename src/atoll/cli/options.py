@@ -40,6 +40,13 @@ _OPTIONS: dict[str, Any] = {
     "rounds": Annotated[int | None, typer.Option(help="Number of rounds.")],
     "seed": Annotated[int | None, typer.Option(help="Seeds split, partition and training.")],
     "chunk": Annotated[int | None, typer.Option(help="Clients trained at once: 0 means all.")],
+    "metric": Annotated[
+        str | None,
+        typer.Option(
+            help="What chooses the best round: accuracy, balanced-accuracy, macro-f1, f1, roc-auc, "
+            "pr-auc, recall-at-precision or log-loss."
+        ),
+    ],
     "set": Annotated[
         list[str] | None,
         typer.Option(metavar="SECTION.KEY=VALUE", help="Any field, e.g. optimizer.lr=0.005."),

@@ -55,13 +55,14 @@ def progress_bar() -> Iterator[Any]:
 
 @contextmanager
 def progress(chosen: Experiment) -> Iterator[Progress]:
-    """A bar over rounds, with the current validation accuracy; shown once a round is done."""
+    """A bar over rounds, with the current validation score; shown once a round is done."""
     with progress_bar() as bar:
         task = bar.add_task(chosen.method.registered_name, total=chosen.run.rounds, note="")
 
         def advance(r: int, val: float) -> None:
             bar.start()
-            note = {} if val != val else {"note": f"validation {100 * val:.1f} %"}
+            shown = f"{val:.3f}" if chosen.run.metric == "loss" else f"{100 * val:.1f} %"
+            note = {} if val != val else {"note": f"validation {shown}"}
             bar.update(task, completed=r, **note)
 
         yield advance

@@ -13,6 +13,7 @@ from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.experiment.history import History
 from atoll.methods.base import Method
+from atoll.tasks.metrics import better
 from atoll.tree import Kinds, Leaf, Tree, flat, kind, nested, prefixed, subtree, under
 
 FILE = "best.safetensors"
@@ -30,19 +31,21 @@ class BestModels:
 
     method: Method
     round: int = 0
-    score: float = -np.inf
+    score: float = float("nan")
     tree: Tree = field(default_factory=dict)
     _scores: np.ndarray | None = None
 
     def consider(self, history: History, val: float, server: Kinds, clients: Tree) -> None:
         """Keep a copy of the models of the round that was just recorded, if it is the best."""
-        if val != val or val < self.score - _ABOUT:
+        near = self.round > 0 and abs(val - self.score) < _ABOUT
+        worse = self.round > 0 and not (near or better(history.metric, val, self.score))
+        if val != val or worse:
             return
         scores = history.fresh[-1][f"val_{history.metric}"]
         if self._scores is not None and np.array_equal(scores, self._scores, equal_nan=True):
             return
         now = history.rounds[-1]["round"]
-        if val < self.score + _ABOUT and history.best().round != now:
+        if near and history.best().round != now:
             return
         self.round, self.score, self._scores = now, val, scores
         found = scored_with(self.method, server, clients)

@@ -30,6 +30,7 @@ def choose(
     rounds: int | None = None,
     seed: int | None = None,
     chunk: int | None = None,
+    metric: str | None = None,
     settings: Iterable[tuple[str, Any]] = (),
 ) -> Experiment:
     """The experiment that a recipe, choices and settings describe; the later of them win.
@@ -52,7 +53,8 @@ def choose(
     if owner is not None:
         options.insert(0, ("data", "owner", owner))
     _refuse_options_of_objects(objects, {*names, *(section for section, _, _ in options)})
-    numbers = {"rounds": rounds, "seed": seed, "chunk": chunk}
+    numbers: dict[str, Any] = {"rounds": rounds, "seed": seed, "chunk": chunk}
+    numbers["metric"] = None if metric is None else spelled(metric)
     tables: list[Mapping[str, Mapping[str, Any]]] = [
         read_table(Path(recipe)) if recipe is not None else {},
         _data_table(names.pop("data")) if "data" in names else {},
@@ -65,6 +67,12 @@ def choose(
     if clients is not None and "partition" in objects:
         objects["partition"] = replace(objects["partition"], clients=clients)
     return _with_objects(resolve(merged(*tables)), objects)
+
+
+def spelled(metric: str) -> str:
+    """A metric's name as it is in configs: ``PR-AUC`` and ``log loss`` are understood."""
+    name = metric.strip().lower().replace("-", "_").replace(" ", "_")
+    return "loss" if name == "log_loss" else name
 
 
 def _data_table(choice: str) -> Table:

@@ -32,6 +32,18 @@ _REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
 SECTIONS = ("data", "split", "partition", "task", "model", "optimizer", "method", "run")
 
 Table = dict[str, dict[str, Any]]
+Metric = Literal[
+    "auto",
+    "accuracy",
+    "balanced_accuracy",
+    "macro_f1",
+    "f1",
+    "roc_auc",
+    "pr_auc",
+    "recall_at_precision",
+    "loss",
+    "auc",
+]
 C = TypeVar("C")
 
 
@@ -42,6 +54,8 @@ class Run:
     ``chunk`` is the number of clients trained at once (0: all); ``threads`` that of torch (0: what
     suits the graph). Scores are taken every ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
+    ``metric`` chooses the best round and leads tables; ``auto`` is the task's own, or ``pr_auc``
+    where one of two classes is rare.
     """
 
     rounds: int = option(100, at_least=1)
@@ -52,6 +66,7 @@ class Run:
     checkpoint_seconds: float = option(30.0, at_least=0)
     whole_graph: bool = False
     score_every: int = option(1, at_least=1)
+    metric: Metric = "auto"
 
     def __post_init__(self) -> None:
         check_options("run", self)
@@ -69,6 +84,15 @@ class Experiment:
     method: Method
     split: Split = field(default_factory=Split)
     run: Run = field(default_factory=Run)
+
+    def __post_init__(self) -> None:
+        task, metric = self.method.task, self.run.metric
+        known = (task.metric, "loss", *task.extended)
+        if metric != "auto" and metric not in known:
+            raise AtollError(
+                f"run.metric is '{metric}', which the task '{task.registered_name}' does not have; "
+                f"choose one of auto, {', '.join(known)}."
+            )
 
 
 def read_table(path: Path) -> Table:

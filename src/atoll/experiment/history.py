@@ -11,8 +11,10 @@ import polars
 from atoll.errors import AtollError
 from atoll.federation.protocol import Replies
 from atoll.graph import SPLITS
+from atoll.tasks.metrics import NO_SCORE, best_of, better
+from atoll.tasks.pooled import OverAll
 
-_COUNT = "metric/nodes"
+_COUNT, _EXTENDED = "metric/nodes", "metric/extended"
 
 
 @dataclass
@@ -20,14 +22,19 @@ class History:
     """Scores per round and client, and seconds and bytes per round.
 
     Whatever ``metric/NAME [K, 3]`` a method measures becomes three columns, ``train_NAME``,
-    ``val_NAME`` and ``test_NAME``. ``metric`` is the one by which the best round is chosen.
+    ``val_NAME`` and ``test_NAME``, as does each of the ``extended`` scores, which come in one leaf.
+    ``metric`` is the one by which the best round is chosen. ``over_all`` has scores of all test
+    nodes together, of the rounds that were the best so far and of the last.
     """
 
     metric: str = "accuracy"
+    extended: tuple[str, ...] = ()
     scores: list[polars.DataFrame] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
     # Rounds not yet in a frame: one frame per round costs more than a round of a small federation.
     fresh: list[dict[str, np.ndarray]] = field(default_factory=list)
+    over_all: list[dict[str, Any]] = field(default_factory=list)
+    top: float = float("nan")  # the best mean validation score so far
 
     def add(self, round: int, replies: Replies | None, seconds: float, up: int, down: int) -> float:
         """Record a round, scored or not; returns the mean validation score over clients."""
@@ -43,21 +50,51 @@ class History:
             if name == _COUNT:
                 continue
             # A client without nodes in a split has no score there, not a score of zero.
-            values = np.where(nodes > 0, np.asarray(leaf), np.nan)
-            metric = name.removeprefix("metric/")
-            for i, split in enumerate(SPLITS):
-                columns[f"{split}_{metric}"] = values[:, i]
+            if name == _EXTENDED:
+                values = np.asarray(leaf)
+                values = np.where((nodes[:, :, None] > 0) & (values != NO_SCORE), values, np.nan)
+                named = {metric: values[:, :, j] for j, metric in enumerate(self.extended)}
+            else:
+                values = np.where(nodes > 0, np.asarray(leaf), np.nan)
+                named = {name.removeprefix("metric/"): values}
+            for metric, column in named.items():
+                for i, split in enumerate(SPLITS):
+                    columns[f"{split}_{metric}"] = column[:, i]
         self.fresh.append(columns)
         known = columns[f"val_{self.metric}"]
         known = known[~np.isnan(known)]
         return float(known.mean()) if len(known) else float("nan")
 
-    def restore(self, scores: polars.DataFrame, rounds: polars.DataFrame, last: int) -> None:
+    def leads(self, val: float) -> bool:
+        """Whether a round's mean validation score is better than those of the rounds before."""
+        first = self.top != self.top
+        if val != val or not (first or better(self.metric, val, self.top)):
+            return False
+        self.top = val
+        return True
+
+    def add_over_all(self, round: int, found: OverAll) -> None:
+        """Scores of all test nodes together in a round."""
+        named = {f"test_{name}": score for name, score in found.scores.items()}
+        missed = list(found.never_predicted)
+        self.over_all.append({"round": round, **named, "never_predicted": missed})
+
+    def restore(
+        self,
+        scores: polars.DataFrame,
+        rounds: polars.DataFrame,
+        over_all: polars.DataFrame,
+        last: int,
+    ) -> None:
         """Continue from the tables of a run, up to a round."""
         until = polars.col("round") <= last
         # A run without scores so far has left a table without columns.
         self.scores = [scores.filter(until)] if scores.width else []
         self.rounds = rounds.filter(until).to_dicts()
+        self.over_all = over_all.filter(until).to_dicts() if over_all.width else []
+        if self.scores:
+            means = self._means().drop_nulls()[f"val_{self.metric}"].to_list()
+            self.top = means[best_of(self.metric, means)] if means else float("nan")
 
     def table(self) -> polars.DataFrame:
         """One row per scored round and client."""
@@ -68,7 +105,7 @@ class History:
             self.scores.append(polars.DataFrame(columns, nan_to_null=True))
             self.fresh = []
         if len(self.scores) > 1:
-            self.scores = [polars.concat(self.scores)]
+            self.scores = [polars.concat(self.scores, how="diagonal")]
         return self.scores[0] if self.scores else polars.DataFrame()
 
     def best(self) -> Best:
@@ -77,15 +114,21 @@ class History:
         Means are over clients, each counting the same; the test figure is read where validation
         is best, never where the test is.
         """
-        table, val = self.table(), f"val_{self.metric}"
-        means = table.group_by("round").agg(polars.col(val).mean()).sort("round")
-        top = means[val].arg_max()
-        if top is None:
+        means, val = self._means().drop_nulls(), f"val_{self.metric}"
+        if means.is_empty():
             raise AtollError(
-                "no client has a validation node, so no round can be chosen; give split.val more."
+                f"no client has a validation node that gives it a score of {self.metric}, so no "
+                f"round can be chosen; give split.val more."
             )
-        at_best = table.filter(polars.col("round") == means["round"][top]).sort("client")
-        return Best(int(means["round"][top]), at_best)
+        top = means["round"][best_of(self.metric, means[val].to_list())]
+        at_best = self.table().filter(polars.col("round") == top).sort("client")
+        pooled = [row for row in self.over_all if row["round"] == top]
+        return Best(int(top), at_best, pooled[-1] if pooled else {})
+
+    def _means(self) -> polars.DataFrame:
+        """The mean validation score of each scored round."""
+        mean = polars.col(f"val_{self.metric}").mean()
+        return self.table().group_by("round").agg(mean).sort("round")
 
 
 @dataclass(frozen=True)
@@ -94,6 +137,8 @@ class Best:
 
     round: int
     scores: polars.DataFrame
+    # Of all test nodes together, by column; ``never_predicted`` has names of classes.
+    over_all: dict[str, Any] = field(default_factory=dict)
 
     def mean(self, column: str) -> float:
         value = self.scores[column].mean()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import platform
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +21,13 @@ from atoll.errors import AtollError
 from atoll.experiment.checkpoint import joined
 from atoll.experiment.config import Experiment, describe
 from atoll.experiment.history import History
+from atoll.experiment.notes import notes_on
 from atoll.experiment.tables import read_parquet
 from atoll.federation.protocol import Replies
 from atoll.files import damaged, write_json, write_toml
 from atoll.tree import Kinds, Tree, kind
 
+log = logging.getLogger("atoll")
 _FACTS = (
     "clients",
     "best_round",
@@ -66,11 +69,11 @@ class Result:
     run_dir: Path
     history: polars.DataFrame
     parameters: Tree
-
-    @property
-    def metric(self) -> str:
-        """What the task is scored by: ``accuracy``, or ``auc`` for links."""
-        return self.experiment.method.task.metric
+    metric: str
+    # Test scores of all clients' nodes together; more than accuracy and loss in simulations only.
+    over_all: dict[str, float | None] = field(default_factory=dict)
+    # What the reader should know of the scores, one sentence each.
+    notes: tuple[str, ...] = ()
 
     @property
     def test_score(self) -> float:
@@ -100,10 +103,13 @@ class Result:
             "rounds": e.run.rounds,
             "seed": e.run.seed,
             "task": e.method.task.registered_name,
+            "metric": self.metric,
             f"test_{self.metric}": _number(self.test_score),
             f"val_{self.metric}": _number(self.val_score),
             "best_round": self.best_round,
             "per_client": self.per_client,
+            "over_all": self.over_all,
+            "notes": list(self.notes),
             "figures": {name: _number(value) for name, value in self.figures.items()},
             "seconds_per_round": self.seconds_per_round,
             "bytes_up": self.bytes_up,
@@ -197,7 +203,7 @@ def store_result(
         per_client=[
             {
                 "client": row["client"],
-                **{f"{s}_{history.metric}": row[f"{s}_{history.metric}"] for s in ("test", "val")},
+                **{name: row[name] for name in _leading_first(best.scores.columns, history.metric)},
                 **last.get(row["client"], {}),
                 "nodes": sizes[row["client"]].nodes,
                 "train_nodes": sizes[row["client"]].train,
@@ -218,11 +224,26 @@ def store_result(
         run_dir=run_dir,
         history=history.table(),
         parameters=parameters,
+        metric=history.metric,
+        over_all={
+            name: _number(score) if score is not None else None
+            for name, score in best.over_all.items()
+            if name.startswith("test_")
+        },
+        notes=notes_on(experiment, history, best),
     )
+    for note in result.notes:
+        log.warning("%s", note)
     write_json(run_dir / "summary.json", result.summary())
     for checkpoint in (run_dir / "checkpoints").glob("round-*.safetensors"):
         checkpoint.unlink()
     return result
+
+
+def _leading_first(columns: Sequence[str], metric: str) -> list[str]:
+    """The columns of test and validation scores, those of the metric first."""
+    first = [f"test_{metric}", f"val_{metric}"]
+    return first + [c for c in columns if c.startswith(("test_", "val_")) and c not in first]
 
 
 def _concluding(replies: Replies | None) -> dict[int, dict[str, float]]:
@@ -262,6 +283,10 @@ def load_result(run_dir: Path, experiment: Experiment) -> Result:
     return Result(
         experiment=experiment,
         **facts,
+        # Runs of earlier versions say nothing of these.
+        metric=summary.get("metric", experiment.method.task.metric),
+        over_all=summary.get("over_all", {}),
+        notes=tuple(summary.get("notes", ())),
         run_dir=run_dir,
         history=read_parquet(run_dir / "history.parquet"),
         parameters=read_tree(run_dir / "parameters.safetensors")[0],

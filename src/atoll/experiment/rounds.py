@@ -13,9 +13,11 @@ from atoll.experiment.best import BestModels
 from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.config import Experiment
 from atoll.experiment.history import History
+from atoll.experiment.metric import metric_of
 from atoll.experiment.result import Result, Size, store_result
 from atoll.experiment.tables import restore_tables, store_tables
 from atoll.federation.protocol import Federation, Replies
+from atoll.tasks.pooled import from_counts, listening
 from atoll.tree import Kinds, Tree
 
 log = logging.getLogger("atoll")
@@ -33,12 +35,15 @@ class Rounds:
     state: Kinds = field(default_factory=dict)
     further: Further = lambda replies, last: replies
     done: int = 0
+    # What the best round is chosen by.
+    metric: str = ""
     # Rounds of this process that changed nothing, for want of a usable reply.
     idle: int = 0
 
     def __post_init__(self) -> None:
         self.method = self.experiment.method
-        self.history = History(self.method.task.metric)
+        metric = self.metric or metric_of(self.experiment)
+        self.history = History(metric, self.method.task.extended)
         self.best = BestModels(self.method)
 
     @property
@@ -66,13 +71,19 @@ class Rounds:
             log.warning("round %d changes nothing: %s", r, problem)
         last = self._ends(r, state)
         scored = last or self.experiment.run.is_scored(r)
-        replies = self.method.measure(self.fed, state) if scored else None
+        with listening() as listener:
+            replies = self.method.measure(self.fed, state) if scored else None
         seconds = time.perf_counter() - started
         up, down = (self.fed.ledger.bytes(way, since=entries) for way in ("up", "down"))
         self.state, self.done = state, r
         if replies is not None:
             replies = self.further(replies, last)
-        return self.history.add(r, replies, seconds, up, down)
+        val = self.history.add(r, replies, seconds, up, down)
+        if self.history.leads(val) or last:
+            together = listener.over_all() or (replies and from_counts(replies.body))
+            if together:
+                self.history.add_over_all(r, together)
+        return val
 
     def keep_if_best(self, val: float, clients: Tree) -> None:
         """Keep the models that the last round was scored with if no round before was as good."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError, Interrupted
 from atoll.experiment.config import Experiment, read_table, resolve
 from atoll.experiment.memory import keep_freed_memory, return_freed_memory
+from atoll.experiment.metric import chosen_metric
 from atoll.experiment.result import (
     Result,
     Size,
@@ -39,6 +41,7 @@ from atoll.partition.network import client_network
 from atoll.rng import server_stream, stream
 from atoll.tree import Kinds
 
+log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
 _ONE_THREAD_BELOW_NODES = 10_000
 
@@ -81,6 +84,7 @@ def load_parties(experiment: Experiment) -> Parties:
                 f"client {client} ({graph.nodes} nodes) is left with no {missing}; use fewer "
                 f"clients or a larger share for training."
             )
+    method.task.settled(graphs)  # refuses a positive class that there is not
     anchors: tuple[np.ndarray, ...] = ()
     if method.needs_anchors:
         graphs, anchors = matched(graphs)
@@ -91,7 +95,9 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds
     """A federation of all clients in this process, and the server's first state."""
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)
-    host = Host(experiment.method, cohort, experiment.run.seed, experiment.run.chunk)
+    task = experiment.method.task.settled(parties.graphs)
+    method = replace(experiment.method, task=task)
+    host = Host(method, cohort, experiment.run.seed, experiment.run.chunk)
     info = Info(
         len(parties.graphs),
         cohort.features,
@@ -116,6 +122,7 @@ def run_experiment(
     case.
     """
     parties = load_parties(experiment)
+    chosen_metric(experiment, parties.graphs)  # refuses before anything is written
     loop = _Loop(experiment, parties, new_run_dir(experiment, out), progress, ledger)
     store_setup(loop.run_dir, experiment, loop.threads)
     return loop.run()
@@ -151,7 +158,10 @@ class _Loop:
         keep_freed_memory()
         self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
         self.fed, state = simulate(self.experiment, self.parties)
-        self.rounds = Rounds(self.experiment, self.fed, self.run_dir, state)
+        metric, said = chosen_metric(self.experiment, self.parties.graphs)
+        if said:
+            log.warning("%s", said)
+        self.rounds = Rounds(self.experiment, self.fed, self.run_dir, state, metric=metric)
         self.whole: WholeGraph | None = None
         if self.experiment.run.whole_graph:
             whole = load_whole(self.experiment)

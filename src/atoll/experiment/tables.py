@@ -11,11 +11,15 @@ from atoll.experiment.history import History
 from atoll.federation.ledger import Ledger
 from atoll.files import damaged, written_whole
 
+_NOTHING = polars.DataFrame()
+
 
 def store_tables(run_dir: Path, history: History, ledger: Ledger | None) -> None:
     """Everything recorded so far; without a ledger, all but the table of what crossed."""
     _write(run_dir / "history.parquet", history.table())
     _write(run_dir / "rounds.parquet", polars.DataFrame(history.rounds))
+    if history.over_all:
+        _write(run_dir / "over_all.parquet", polars.DataFrame(history.over_all))
     if ledger is not None:
         _write(run_dir / "ledger.parquet", ledger.table())
 
@@ -25,7 +29,8 @@ def restore_tables(run_dir: Path, last: int, history: History, ledger: Ledger) -
     scores, rounds, crossed = (
         read_parquet(run_dir / f"{table}.parquet") for table in ("history", "rounds", "ledger")
     )
-    history.restore(scores, rounds, last)
+    path = run_dir / "over_all.parquet"
+    history.restore(scores, rounds, read_parquet(path) if path.is_file() else _NOTHING, last)
     ledger.before = crossed.filter(polars.col("round") <= last)
     if len(history.rounds) != last:
         raise AtollError(

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from atoll.experiment.result import Result
 from atoll.partition.statistics import PartitionStatistics
+from atoll.tasks.metrics import LOSS, better
 
 _FILE_WIDTH = 110
 _MOST_ROWS = 60
@@ -24,6 +25,13 @@ def percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{100 * value:.2f}"
 
 
+def score(metric: str, value: float | None) -> str:
+    """In percent, but for a loss."""
+    if metric != LOSS:
+        return percent(value)
+    return "-" if value is None or value != value else f"{value:.4f}"
+
+
 def size(count: int) -> str:
     """A number of bytes for people."""
     amount = float(count)
@@ -37,22 +45,25 @@ def size(count: int) -> str:
 def comparison(results: Sequence[Result]) -> Table:
     """One row per method: test score as mean and std over clients, at the best round."""
     first, clients = results[0].experiment, max(result.clients for result in results)
+    metric = results[0].metric
+    worst = max if metric == LOSS else min
     table = Table(
         title=f"{first.data.registered_name}, {clients} clients "
         f"({first.partition.registered_name}), {first.run.rounds} rounds, seed {first.run.seed}",
-        caption="percent, mean over clients, at the round with the best mean validation score",
+        caption=f"{'' if metric == LOSS else 'percent, '}mean over clients, at the round with the "
+        f"best mean validation score",
     )
     table.add_column("method")
-    for heading in (f"test {results[0].metric}", "std over clients", "worst client", "best round",
+    for heading in (f"test {metric}", "std over clients", "worst client", "best round",
                     "ms per round", "sent up", "sent down"):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
         known = result.test_scores()
         table.add_row(
             result.experiment.method.registered_name,
-            percent(result.test_score),
-            percent(result.std_over_clients()) if len(known) > 1 else "-",
-            percent(min(known, default=None)),
+            score(metric, result.test_score),
+            score(metric, result.std_over_clients()) if len(known) > 1 else "-",
+            score(metric, worst(known, default=None)),
             str(result.best_round),
             f"{1000 * result.seconds_per_round:.1f}",
             size(result.bytes_up),
@@ -94,18 +105,18 @@ def partition_table(cut: PartitionStatistics) -> Table:
 
 def joining(alone: Result, together: Result) -> str:
     """For how many clients joining was better than training alone."""
-    score = f"test_{alone.metric}"
-    own = {c["client"]: c[score] for c in alone.per_client}
-    pairs = [
-        (own.get(c["client"]), c[score])
+    column = f"test_{alone.metric}"
+    own = {c["client"]: c[column] for c in alone.per_client}
+    pairs: list[tuple[float, float]] = [
+        (own[c["client"]], c[column])
         for c in together.per_client
-        if own.get(c["client"]) is not None and c[score] is not None
+        if own.get(c["client"]) is not None and c[column] is not None
     ]
-    better = sum(joined > single for single, joined in pairs)
-    worse = sum(joined < single for single, joined in pairs)
+    more = sum(better(alone.metric, joined, single) for single, joined in pairs)
+    less = sum(better(alone.metric, single, joined) for single, joined in pairs)
     name = together.experiment.method.registered_name
-    equal = f", {len(pairs) - better - worse} the same" if better + worse < len(pairs) else ""
+    equal = f", {len(pairs) - more - less} the same" if more + less < len(pairs) else ""
     return (
-        f"Joining ({name}) was better than training alone for {better} of {len(pairs)} clients"
-        f" ({worse} worse{equal})."
+        f"Joining ({name}) was better than training alone for {more} of {len(pairs)} clients"
+        f" ({less} worse{equal})."
     )

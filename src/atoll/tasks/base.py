@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +29,8 @@ class Task(ABC):
     registered_name: ClassVar[str]
     # The score that is reported, and by which the best round is chosen.
     metric: ClassVar[str]
+    # Further scores, in the order of the last axis of the leaf ``extended [K, 3, m]``.
+    extended: ClassVar[tuple[str, ...]] = ()
     # Whether the loss depends on the class scores of training nodes and on nothing else.
     depends_on_splits: ClassVar[bool] = False
 
@@ -72,9 +74,16 @@ class Task(ABC):
     @abstractmethod
     def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
         """The task's own ``metric``, ``loss`` and ``nodes`` (how many examples were scored) of
-        each client's train, val and test examples, ``[K, 3]`` each."""
+        each client's train, val and test examples, ``[K, 3]`` each, and the ``extended`` ones."""
 
     def blank_scores(self) -> Kinds:
         """The shape of one client's scores in a reply."""
         zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
-        return {"metric": dict.fromkeys((self.metric, "loss", "nodes"), zeros)}
+        blank = dict.fromkeys((self.metric, "loss", "nodes"), zeros)
+        if self.extended:
+            blank["extended"] = zeros[:, None].repeat(1, len(self.extended))
+        return {"metric": blank}
+
+    def settled(self, graphs: Sequence[Graph]) -> Task:
+        """The task as all clients have it, with what depends on all of them made out."""
+        return self

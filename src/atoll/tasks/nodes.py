@@ -1,8 +1,10 @@
 """Node classification."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -10,12 +12,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
+from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
 from atoll.models.base import Model
 from atoll.ops.ragged import segment_sum
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task, tasks
+from atoll.tasks.metrics import EXTENDED, Cells
+from atoll.tasks.pooled import LISTENER, Scored
 from atoll.tree import Params
 
 
@@ -27,13 +32,25 @@ class NodeClassification(Task):
     ``label_noise`` is the share of its training nodes of which each client has the class wrong:
     another one, drawn uniformly by the client itself, so that two clients that hold the same node
     may err differently (PPFL-GNN's Cora_noise: 0.15). Validation and test labels stay right.
+
+    ``class_weight = "balanced"`` lets every class that a client has count the same in its training
+    loss: a node of class c counts ``n_k / (C_k n_kc)``, with ``n_k`` the client's own training
+    nodes, ``n_kc`` those of the class and ``C_k`` the number of classes among them.
+
+    Of two classes, ``positive`` (a name or number) is the one that F1, ROC-AUC, PR-AUC and recall
+    are about; by default the rarer one among training nodes. ``precision`` is what the recall
+    (``recall_at_precision``) is taken at. Losses that are reported are never weighted.
     """
 
     metric: ClassVar[str] = "accuracy"
+    extended: ClassVar[tuple[str, ...]] = EXTENDED
     depends_on_splits: ClassVar[bool] = True
     label_noise: float = option(
         0.0, at_least=0, at_most=1, why="it is a share of the training labels"
     )
+    class_weight: Literal["none", "balanced"] = "none"
+    positive: int | str = ""
+    precision: float = option(0.9, above=0, at_most=1)
 
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
         if self.label_noise == 0 or graph.classes < 2:
@@ -56,7 +73,8 @@ class NodeClassification(Task):
     ) -> Tensor:
         """Each client's mean cross-entropy over its training nodes ``[K]``."""
         part = cohort.k_hop(model.reach, "train")
-        return nll_of_targets(model.apply_at(params_K, part, part.targets("train"), rng), part)
+        logits = model.apply_at(params_K, part, part.targets("train"), rng)
+        return nll_of_targets(logits, part, self.class_weight)
 
     def gradient(
         self,
@@ -69,39 +87,138 @@ class NodeClassification(Task):
             written_out = model.vjp(params_K, cohort)
             if written_out is not None:
                 logits, pull = written_out
-                return pull(nll_errors(logits, cohort))
+                return pull(nll_errors(logits, cohort, self.class_weight))
         return super().gradient(model, params_K, cohort, rng)
 
     def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
-        return _scores(lambda rows: model.predict(params_K, cohort, rows), cohort)
+        return self.scores_of(lambda rows: model.predict(params_K, cohort, rows), cohort)
+
+    def scores_of(self, logits_of: Callable[[Tensor], Tensor], cohort: Cohort) -> Params:
+        """Scores from the class scores of some rows ``[R] -> [R, classes]``."""
+        rows, cell, size = cohort.cached("scored", lambda: _scored(cohort))
+        chosen, y = logits_of(rows), cohort.y[rows]
+        losses = cross_entropy(chosen, y, reduction="none").double()
+        guess = chosen.argmax(1)
+        right = (guess == y).double()
+        columns = {
+            "accuracy": segment_sum(right, cell, len(size)) / size.clamp(min=1),
+            "loss": segment_sum(losses, cell, len(size)) / size.clamp(min=1),
+            "nodes": size.double(),
+        }
+        classes, positive = chosen.shape[1], self._positive(cohort.graphs[0])
+        if classes == 2 and positive not in (0, 1):
+            positive = 1  # a model of two classes on a graph that has more
+        ranked = (positive,) if classes == 2 else tuple(range(classes))
+        cells = cohort.cached(
+            f"cells of {classes} classes, {ranked}",
+            lambda: Cells(y.numpy(), cell.numpy(), len(size), classes, ranked),
+        )
+        scores = _ranking_scores(chosen, ranked)
+        listener = LISTENER.get()
+        if listener is not None:
+            listener.heard[cohort.clients] = Scored(
+                cells,
+                guess.numpy(),
+                scores,
+                losses.numpy(),
+                positive,
+                self.precision,
+                cohort.graphs[0].class_names,
+            )
+        extended = cells.extended(guess.numpy(), scores, positive, self.precision)
+        columns["extended"] = torch.from_numpy(extended)
+        return {
+            name: column.view(cohort.k, len(SPLITS), *column.shape[1:])
+            for name, column in columns.items()
+        }
+
+    def settled(self, graphs: Sequence[Graph]) -> NodeClassification:
+        """With the positive class as a number, if there are two classes."""
+        first = graphs[0]
+        if self.positive != "":
+            return replace(self, positive=self._positive(first))
+        return replace(self, positive=rarer_class(graphs)) if first.classes == 2 else self
+
+    def _positive(self, graph: Graph) -> int:
+        """The number of the positive class, -1 if there is none; of two, the last by default."""
+        if self.positive == "":
+            return 1 if graph.classes == 2 else -1
+        names = [*graph.class_names, *map(str, range(graph.classes))]
+        if str(self.positive) not in names:
+            known = graph.class_names or names
+            raise AtollError(
+                f"task.positive is '{self.positive}', which is no class; write one of "
+                f"{', '.join(known)}."
+            )
+        return names.index(str(self.positive)) % graph.classes
 
 
-def nll(logits: Tensor, cohort: Cohort) -> Tensor:
+def rarer_class(graphs: Sequence[Graph]) -> int:
+    """Of two classes, the one that fewer training nodes have; the last if both have as many."""
+    counts = training_counts(graphs)
+    return int(counts[0] >= counts[1])
+
+
+def training_counts(graphs: Sequence[Graph]) -> np.ndarray:
+    """How many training nodes each class has ``[classes]``."""
+    y = np.concatenate([graph.y[graph.train] for graph in graphs])
+    return np.bincount(y[y >= 0], minlength=graphs[0].classes)
+
+
+def _ranking_scores(logits: Tensor, ranked: Sequence[int]) -> np.ndarray:
+    """How much nodes look like each ranked class ``[R, n]``: log-odds of two, else log-shares."""
+    if len(ranked) == 1:
+        (c,) = ranked
+        return (logits[:, c] - logits[:, 1 - c]).numpy()[None]
+    shares: np.ndarray = logits.log_softmax(1).t().contiguous().numpy()
+    return shares
+
+
+def nll(logits: Tensor, cohort: Cohort, class_weight: str = "none") -> Tensor:
     """Each client's mean cross-entropy over its training nodes, ``[N, classes] -> [K]``."""
-    return nll_of_targets(logits[cohort.rows("train")], cohort)
+    return nll_of_targets(logits[cohort.rows("train")], cohort, class_weight)
 
 
-def nll_of_targets(logits: Tensor, cohort: Cohort) -> Tensor:
+def nll_of_targets(logits: Tensor, cohort: Cohort, class_weight: str = "none") -> Tensor:
     """The same from the scores of training nodes alone, ``[R, classes] -> [K]``."""
     _, y, client, count = _training_nodes(cohort)
     losses = cross_entropy(logits, y, reduction="none")
+    if class_weight == "balanced":
+        losses = losses * _balanced(cohort).to(losses.dtype)
     return segment_sum(losses, client, cohort.k) / count
 
 
-def nll_errors(logits: Tensor, cohort: Cohort) -> Tensor:
+def nll_errors(logits: Tensor, cohort: Cohort, class_weight: str = "none") -> Tensor:
     """The gradient of :func:`nll` with respect to the class scores ``[N, classes]``.
 
-    That is ``(softmax - one-hot) / n_k`` at the n_k training nodes of client k, else zero.
+    That is ``w_i (softmax - one-hot) / n_k`` at the n_k training nodes of client k, else zero.
     """
     rows, y, client, count = _training_nodes(cohort)
 
     def shares() -> tuple[Tensor, Tensor]:
         right = torch.zeros((len(rows), logits.shape[1]), dtype=logits.dtype)
-        return right.scatter_(1, y[:, None], 1.0), 1.0 / count[client, None].to(logits.dtype)
+        share = 1.0 / count[client, None].to(logits.dtype)
+        if class_weight == "balanced":
+            share = share * _balanced(cohort)[:, None].to(logits.dtype)
+        return right.scatter_(1, y[:, None], 1.0), share
 
-    right, share = cohort.cached(f"training shares of {logits.shape[1]} classes", shares)
+    key = f"training shares of {logits.shape[1]} classes, {class_weight}"
+    right, share = cohort.cached(key, shares)
     errors = logits[rows].softmax(1).sub_(right).mul_(share)
     return torch.zeros_like(logits).index_copy_(0, rows, errors)
+
+
+def _balanced(cohort: Cohort) -> Tensor:
+    """What training nodes count so that each client's classes count the same ``[R]``."""
+
+    def build() -> Tensor:
+        _, y, client, count = _training_nodes(cohort)
+        classes = int(y.max()) + 1 if len(y) else 1
+        held = torch.bincount(client * classes + y, minlength=cohort.k * classes)
+        kinds = (held.view(cohort.k, classes) > 0).sum(1)
+        return count[client].double() / (kinds[client] * held[client * classes + y])
+
+    return cohort.cached("balanced class weights", build)
 
 
 def _training_nodes(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -115,22 +232,10 @@ def _training_nodes(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return cohort.cached("training nodes", find)
 
 
-def node_scores(logits: Tensor, cohort: Cohort) -> Params:
-    """Accuracy, loss and size of each client's train, val and test nodes, ``[K, 3]`` each."""
-    return _scores(lambda rows: logits[rows], cohort)
-
-
-def _scores(logits_of: Callable[[Tensor], Tensor], cohort: Cohort) -> Params:
-    rows, cell, size = cohort.cached("scored", lambda: _scored(cohort))
-    chosen, y = logits_of(rows), cohort.y[rows]
-    losses = cross_entropy(chosen, y, reduction="none").double()
-    right = (chosen.argmax(1) == y).double()
-    columns = {
-        "accuracy": segment_sum(right, cell, len(size)) / size.clamp(min=1),
-        "loss": segment_sum(losses, cell, len(size)) / size.clamp(min=1),
-        "nodes": size.double(),
-    }
-    return {name: column.view(cohort.k, len(SPLITS)) for name, column in columns.items()}
+def node_scores(logits: Tensor, cohort: Cohort, task: Task) -> Params:
+    """A task's scores of each client's train, val and test nodes, from all class scores."""
+    assert isinstance(task, NodeClassification)
+    return task.scores_of(lambda rows: logits[rows], cohort)
 
 
 def _scored(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor]:

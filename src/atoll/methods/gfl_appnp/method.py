@@ -182,13 +182,13 @@ class GFLAPPNP(Method):
         """Score the averaged model with ``A~_kk`` and ``C_k``, which the client keeps."""
         h = encode(common(model), client.cohort).output
         client.state["context"] = {name: part.clone() for name, part in context.items()}
-        return Reply(metric=scored(h, context, client.cohort))
+        return Reply(metric=scored(h, context, client.cohort, self.task))
 
     @client_step
     def judge_by_mean(self, client: Client, model: Params, context: Params) -> Reply:
         """One prediction per client, from ``h_k``, for all its points: it classifies clients."""
         cohort = client.cohort
         h_K = mean_of_points(encode(common(model), cohort).output, cohort)
-        metric = scored(h_K[cohort.batch], context, cohort)
+        metric = scored(h_K[cohort.batch], context, cohort, self.task)
         accuracy_K, points_K = metric["accuracy"][:, 2], metric["nodes"][:, 2]
         return Reply(metric={"test_accuracy_by_mean": accuracy_K}, weight=points_K)

@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.tasks.base import Task
 from atoll.tasks.nodes import node_scores
 from atoll.tree import Kinds, Params
 
@@ -13,7 +14,7 @@ def context_of(server: Kinds, rows: Tensor | slice = slice(None)) -> Params:
     return {"own": own[rows], "others": others[rows]}
 
 
-def scored(h: Tensor, context: Params, cohort: Cohort) -> Params:
+def scored(h: Tensor, context: Params, cohort: Cohort, task: Task) -> Params:
     """Scores of ``A~_kk h + C_k`` with an ``h`` for every data point ``[N, c]``."""
     z = context["own"][cohort.batch, None] * h + context["others"][cohort.batch]
-    return node_scores(z, cohort)
+    return node_scores(z, cohort, task)

@@ -124,4 +124,4 @@ class PpflDeepWalk(EmbeddingAlignment):
             discriminant(h, torch.from_numpy(g.y), torch.from_numpy(g.train), cohort.classes)
             for h, g in zip(blocks, cohort.graphs, strict=True)
         ]
-        return Reply(metric=node_scores(torch.cat(logits), cohort))
+        return Reply(metric=node_scores(torch.cat(logits), cohort, self.task))

@@ -1,0 +1,54 @@
+"""What a reader of a run's scores should know, said at its end."""
+
+from __future__ import annotations
+
+import polars
+
+from atoll.experiment.config import Experiment
+from atoll.experiment.history import Best, History
+
+_MOST = 5
+
+
+def notes_on(experiment: Experiment, history: History, best: Best) -> tuple[str, ...]:
+    """One sentence each; none where there is nothing to say."""
+    method = experiment.method.registered_name
+    found = []
+    missed = best.over_all.get("never_predicted")
+    if missed:
+        which = f"class {_some(missed)}" if len(missed) == 1 else f"classes {_some(missed)}"
+        found.append(
+            f"{method}: the model never predicts the {which}, which some test nodes have; see "
+            f"task.class_weight = 'balanced' and metrics that need no threshold, as pr_auc."
+        )
+    single = _of_one_class(best.scores)
+    if single:
+        clients = f"client {_some(single)}" if len(single) == 1 else f"clients {_some(single)}"
+        found.append(
+            f"{method}: the test nodes of {clients} are all of one class, so that there is no "
+            f"ROC-AUC or PR-AUC there."
+        )
+    scored = history.table()["round"].unique()
+    if len(scored) > 1 and best.round == scored.min():
+        found.append(
+            f"{method}: the best round by validation {history.metric} is the first one that was "
+            f"scored ({best.round}), so that further training did not help; try another "
+            f"optimizer.lr or run.metric."
+        )
+    return tuple(found)
+
+
+def _of_one_class(scores: polars.DataFrame) -> list[int]:
+    """Clients that have test nodes, but no ROC-AUC."""
+    if "test_roc_auc" not in scores.columns:
+        return []
+    single = polars.col("test_accuracy").is_not_null() & polars.col("test_roc_auc").is_null()
+    return scores.filter(single)["client"].to_list()
+
+
+def _some(names: list[int] | list[str]) -> str:
+    """The first few of a list, in words."""
+    shown = [str(name) for name in names[:_MOST]]
+    if len(names) > _MOST:
+        return f"{', '.join(shown)} and {len(names) - _MOST} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,99 @@
+"""Scores over all clients' test nodes together, which only a simulation can see.
+
+They depend on every node's class and class scores, and these never leave a site. In a simulation
+all clients are in this process, so that whoever asks them for scores can listen: nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from atoll.graph import SPLITS
+from atoll.tasks.metrics import EXTENDED, NO_SCORE, Cells, never_predicted
+
+_TEST = SPLITS.index("test")
+
+
+class Scored(NamedTuple):
+    """The nodes of some clients as they were scored, and how."""
+
+    cells: Cells
+    guess: np.ndarray
+    scores: np.ndarray
+    losses: np.ndarray
+    positive: int
+    precision: float
+    class_names: tuple[str, ...]
+
+
+class OverAll(NamedTuple):
+    """Test scores over all nodes together, by metric, and the classes that no node is taken for."""
+
+    scores: dict[str, float]
+    never_predicted: tuple[str, ...]
+
+
+@dataclass
+class Listener:
+    """What was scored last of each group of clients."""
+
+    heard: dict[tuple[int, ...], Scored] = field(default_factory=dict)
+
+    def over_all(self) -> OverAll | None:
+        """None where nobody was heard, or where clients tell different classes apart."""
+        parts = list(self.heard.values())
+        if not parts or len({part.cells.ranked for part in parts}) > 1:
+            return None
+        first, tests = parts[0], [part.cells.cell % len(SPLITS) == _TEST for part in parts]
+        y, guess, losses, scores = (
+            np.concatenate([a[..., t] for a, t in zip(column, tests, strict=True)], axis=-1)
+            for column in (
+                [part.cells.y for part in parts],
+                [part.guess for part in parts],
+                [part.losses for part in parts],
+                [part.scores for part in parts],
+            )
+        )
+        if not len(y):
+            return None
+        cells = Cells(y, np.zeros_like(y), 1, first.cells.classes, first.cells.ranked)
+        [row] = cells.extended(guess, scores, first.positive, first.precision).tolist()
+        found = {"accuracy": float(np.mean(guess == y)), "loss": float(losses.mean())}
+        found |= dict(zip(EXTENDED, row, strict=True))
+        known = {name: float("nan") if s == NO_SCORE else s for name, s in found.items()}
+        names = first.class_names or tuple(map(str, range(first.cells.classes)))
+        missed = never_predicted(y, guess, first.cells.classes)
+        return OverAll(known, tuple(names[c] if c < len(names) else str(c) for c in missed))
+
+
+def from_counts(body: Mapping[str, Any]) -> OverAll | None:
+    """What follows from the clients' own scores and numbers of nodes: means over nodes.
+
+    That is all a server knows of sites: no site says how its nodes are spread over classes.
+    """
+    nodes = np.asarray(body["metric/nodes"])[:, _TEST]
+    names = [name for name in ("accuracy", "loss") if f"metric/{name}" in body]
+    if not nodes.sum():
+        return None
+    sums = {name: nodes @ np.asarray(body[f"metric/{name}"])[:, _TEST] for name in names}
+    return OverAll({name: float(s / nodes.sum()) for name, s in sums.items()}, ())
+
+
+LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """Hear what clients in this process score meanwhile."""
+    listener = Listener()
+    token = LISTENER.set(listener)
+    try:
+        yield listener
+    finally:
+        LISTENER.reset(token)
