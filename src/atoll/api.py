@@ -28,7 +28,7 @@ def run(
     recipe: str | Path | None = None,
     *,
     method: str | Method | None = None,
-    data: str | Dataset | None = None,
+    data: str | Dataset | Any | None = None,
     partition: str | Partition | None = None,
     task: str | Task | None = None,
     model: str | Model | None = None,
@@ -48,9 +48,10 @@ def run(
 
     Parts are given by registered name or as objects; ``settings`` reaches any other field, as in
     ``{"method.fraction": 0.5, "optimizer.lr": 0.01}``. ``recipe`` is a TOML file that the other
-    arguments override; ``settings`` win over both. ``owner`` names the column of your own table
-    that says whose each node is. ``metric`` chooses the best round (docs/metrics.md). ``progress``
-    is called with (round, mean validation score).
+    arguments override; ``settings`` win over both. ``data`` may also be a PyG ``Data``, a NetworkX
+    graph or a :class:`atoll.Graph`, as it is. ``owner`` names the column of your own table (or the
+    attribute of your object) that says whose each node is. ``metric`` chooses the best round
+    (docs/metrics.md). ``progress`` is called with (round, mean validation score).
 
         result = atoll.run(method="fed-avg", data="cora", clients=10, rounds=100, seed=0)
         print(result.test_accuracy, result.history)

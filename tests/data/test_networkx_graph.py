@@ -73,7 +73,7 @@ def test_a_wrong_attribute_is_named_with_its_node():
     del graph.nodes["bob"]["age"]
     assert complaint(by_side, graph) == (
         "the NetworkX graph, attribute 'age', node 'bob': the number is missing; fill it in, drop "
-        "the row or leave the column out."
+        "the row or leave the column out, or have missing fill it."
     )
     graph.nodes["bob"]["age"] = "old"
     assert complaint(by_side, graph) == (

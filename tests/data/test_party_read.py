@@ -169,7 +169,7 @@ def test_other_column_names(by_hand):
          "numbers (55 in line 2); correct it, or list the column in data.categorical."),
         ({"south": {"nodes.csv": SOUTH["nodes.csv"].replace("60", "")}},
          "'p/south/nodes.csv', column 'age', line 3: the number is missing; fill it in, drop the "
-         "row or leave the column out."),
+         "row or leave the column out, or have data.missing fill it."),
         ({"south": {"edges.csv": "source,target\np4,p1\n"}},
          "'p/south/edges.csv', column 'target', line 2: 'p1' is no node of 'p/south/nodes.csv'; "
          "add it there or drop the edge."),

@@ -65,8 +65,16 @@ def test_a_text_of_its_own_in_every_row_is_no_category(read):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([1.0, None], "the number is missing; fill it in, drop the row or leave the column out."),
-        ([[1.0], None], "the number is missing; fill it in, drop the row or leave the column out."),
+        (
+            [1.0, None],
+            "the number is missing; fill it in, drop the row or leave the column out, or have "
+            "data.missing fill it.",
+        ),
+        (
+            [[1.0], None],
+            "the number is missing; fill it in, drop the row or leave the column out, or have "
+            "data.missing fill it.",
+        ),
         ([[1.0, 2.0], [3.0]], "the list has 1 numbers, others have 2; give every node as many."),
         ([[1.0], [float("inf")]], "the number is infinite; correct it or drop the row."),
     ],

@@ -133,11 +133,14 @@ def test_standardised_numbers(clinic):
          "the id 'p1' stands in line 2 already; give every node one row."),
         ("p3,", ",", "patient", 4, "the id is missing; give every node one."),
         ("28", "", "age", 4,
-         "the number is missing; fill it in, drop the row or leave the column out."),
+         "the number is missing; fill it in, drop the row or leave the column out, or have "
+         "data.missing fill it."),
         ("28", "NaN", "age", 4,
-         "the number is missing; fill it in, drop the row or leave the column out."),
+         "the number is missing; fill it in, drop the row or leave the column out, or have "
+         "data.missing fill it."),
         ("28", "n/a", "age", 4,
-         "the number is missing; fill it in, drop the row or leave the column out."),
+         "the number is missing; fill it in, drop the row or leave the column out, or have "
+         "data.missing fill it."),
         ("28", "old", "age", 4,
          "'old' stands in a column that also holds numbers (30 in line 2); correct it, or list the "
          "column in data.categorical."),

@@ -3,6 +3,8 @@
 0 - 1 - 2 - 3 - 4 - 5   and the chord 0 - 2
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -68,3 +70,22 @@ def test_connectivity_is_that_of_the_network_of_clients():
         whole, [whole.subgraph(np.arange(1)), whole.subgraph(np.arange(4, 6))]
     )
     assert apart.connectivity is None
+
+
+def test_directed_edges_are_counted_one_by_one():
+    """a -> b, b -> a, b -> c, c -> d; one client has a and b, the other c and d."""
+    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 3]])
+    whole = replace(make_graph(np.eye(4), edges, np.zeros(4, dtype=np.int64)), edges=edges)
+    parties = [whole.subgraph(np.array([0, 1])), whole.subgraph(np.array([2, 3]))]
+    cut = PartitionStatistics(whole, parties)
+    facts = cut.summary()
+    assert facts["directed"]
+    assert facts["edges"] == 4
+    assert facts["missing_edges"] == 1
+    assert cut.missing.tolist() == [[0, 0], [1, 0]]
+    assert [row["edges"] for row in facts["per_client"]] == [2, 1]
+    assert [row["missing_edges"] for row in facts["per_client"]] == [1, 1]
+    assert cut.figures()["mean_degree"] == 1.0
+    # a, b and c with c -> a would be a triangle; directions do not matter to it.
+    closed = replace(whole, edges=np.array([[0, 1, 2], [1, 2, 0]]))
+    assert clustering_coefficient(closed) == 3 / 4

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from atoll.cli import data, deploy, experiments, use
+from atoll.cli import check, data, deploy, experiments, use
 from atoll.errors import AtollError, Interrupted
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ for command in (
     use.predict,
     use.embed,
     use.export,
+    check.check,
     data.list_,
     data.describe,
     data.split,

@@ -36,7 +36,7 @@ class Packed(Inputs):
         self._graphs = tuple(graphs)
         first = graphs[0]
         self.shared = len(graphs) > 1 and all(
-            g.x is first.x and g.edges is first.edges for g in graphs
+            g.x is first.x and g.edges is first.edges and g.weights is first.weights for g in graphs
         )
 
     @property
@@ -99,7 +99,7 @@ class Packed(Inputs):
         return self.cached(name, lambda: self._packed_operator(name))
 
     def _packed_operator(self, name: str) -> Sparse:
-        symmetric = name == "gcn" and all(g.undirected for g in self._graphs)
+        symmetric = name == "gcn" and all(g.symmetric for g in self._graphs)
         return Sparse(block_diagonal(self.operators(name)), self.dtype, symmetric)
 
     def operator_at(self, name: str, rows: Tensor) -> Sparse:

@@ -114,6 +114,8 @@ def _arrays(graph: Graph) -> tuple[dict[str, Any], Arrays]:
     small = np.int32 if graph.nodes < 2**31 else np.int64
     arrays = {name: getattr(graph, name) for name in ("y", *SPLITS, "ids")}
     arrays["edges"] = graph.edges.astype(small)
+    if graph.weights is not None:
+        arrays["weights"] = graph.weights
     if sparse.issparse(graph.x):
         header["shape"] = list(graph.x.shape)
         arrays |= {f"x_{part}": getattr(graph.x, part) for part in _CSR}
@@ -139,6 +141,7 @@ def _graph(header: Mapping[str, Any], arrays: Arrays) -> Graph:
     return Graph(
         x=x,
         edges=arrays["edges"].astype(np.int64),
+        weights=arrays.get("weights"),
         classes=header["classes"],
         name=header["name"],
         holdings=_holdings(header, arrays),

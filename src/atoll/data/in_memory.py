@@ -57,10 +57,13 @@ def digest(graph: Graph) -> str:
     total.update(repr((graph.classes, graph.class_names, graph.feature_names)).encode())
     parts: list[np.ndarray | None] = [*_arrays(graph.x), graph.edges, graph.y, graph.ids]
     parts += [graph.train, graph.val, graph.test]
+    # Nothing is added where there are no weights: digests of old runs stay.
+    parts += [] if graph.weights is None else [graph.weights]
     for holding in graph.holdings:
         parts += [np.array(holding.name), holding.nodes, holding.edges]
         view = holding.view or View()
         parts += [*_arrays(view.x), view.known, view.used]
+        parts += [] if view.weights is None else [view.weights]
     for part in parts:
         if part is None:
             total.update(b"none")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars
 
 from atoll.data.in_memory import InMemory, from_graph
 from atoll.data.table_files import Table, free_name
+from atoll.data.table_numbers import Missing
 from atoll.data.tables import Tables, graph_of
 from atoll.errors import AtollError
 
@@ -27,14 +29,17 @@ def from_networkx(
     class_names: Sequence[str] = (),
     standardise: bool = False,
     directed: bool = False,
+    weight: str = "weight",
+    missing: Missing = "error",
     name: str = "networkx",
 ) -> InMemory:
     """A NetworkX graph as the ``data`` of :func:`atoll.run`.
 
     ``label``, ``split``, ``owner`` and ``features`` name node attributes, with the meanings of
-    the dataset ``tables``; without ``features`` every other attribute is one.
+    the dataset ``tables``, as has ``missing``; without ``features`` every other attribute is one.
     A node without the label is unlabelled. An attribute may be a vector (a list or an array of
-    numbers). A node's id is its name as text.
+    numbers). A node's id is its name as text. ``weight`` names the edge attribute that weighs the
+    edges, if any edge has it; an edge without it weighs 1, as in NetworkX. Empty: no weights.
     """
     ids = _names(graph)
     attributes = list(dict.fromkeys(key for _, values in graph.nodes(data=True) for key in values))
@@ -45,10 +50,7 @@ def from_networkx(
             *(_attribute(graph, attribute) for attribute in attributes),
         ]
     )
-    ends = [(str(a), str(b)) for a, b in graph.edges()]
-    edges = polars.DataFrame(
-        ends, schema={"source": polars.String, "target": polars.String}, orient="row"
-    )
+    edges = _edge_table(graph, weight)
     columns = Tables(
         id=key,
         label=label,
@@ -59,16 +61,37 @@ def from_networkx(
         class_names=tuple(class_names),
         standardise=standardise,
         directed=directed,
+        missing=missing,
+        weight="weight" if "weight" in edges.columns else "",
     )
     return from_graph(
         graph_of(
             _table(nodes, "the NetworkX graph", lambda row: f"node '{ids[row]}'"),
-            _table(edges, "the NetworkX graph", lambda row: f"edge {row + 1}"),
+            _table(edges, "the NetworkX graph", partial(_edge_place, edges)),
             columns,
             name,
             owner,
         )
     )
+
+
+def _edge_table(graph: networkx.Graph, weight: str) -> polars.DataFrame:
+    """The edges' ends as text and, if any edge has one, their weights."""
+    listed = list(graph.edges(data=True))
+    ends = [(str(a), str(b)) for a, b, _ in listed]
+    edges = polars.DataFrame(
+        ends, schema={"source": polars.String, "target": polars.String}, orient="row"
+    )
+    if not weight or not any(weight in values for _, _, values in listed):
+        return edges
+    given = [values.get(weight, 1) for _, _, values in listed]
+    plain = [value.item() if hasattr(value, "item") else value for value in given]
+    return edges.with_columns(polars.Series("weight", plain, strict=False))
+
+
+def _edge_place(edges: polars.DataFrame, row: int) -> str:
+    source, target, *_ = edges.row(row)
+    return f"edge {row + 1}, from '{source}' to '{target}'"
 
 
 def _names(graph: networkx.Graph) -> list[str]:

@@ -41,9 +41,11 @@ class Parties(Columns, Dataset):
 
     Parties may hold the same node and differ in what they know of it. Each keeps its own features,
     and trains and tests only on labels and splits of its own; in the whole graph such a node has
-    the features of the first party and everybody's label. Two different labels, or two different
-    splits, for one node are an error. ``standardise`` scales each party's columns by its own mean
-    and deviation, as a party alone would.
+    the features of the first party and everybody's label, and an edge that several hold has the
+    weight of the first. Two different labels, or two different splits, for one node are an error.
+
+    ``standardise`` scales each party's columns by its own mean and deviation, as a party alone
+    would.
     """
 
     folder: str = ""
@@ -99,6 +101,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         for at, party in zip(nodes, parties, strict=True)
     ]
     every_key = sorted_distinct(np.concatenate(keys))
+    weights = _merged_weights(parties, keys, every_key)
     x = stacked([party.x for party in parties])[first[order]]
     y = _merged_labels(parties, nodes, unique[order])
     masks = _merged_masks(parties, nodes, unique[order])
@@ -112,6 +115,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
                 x=None if _same(party.x, x[at]) else party.x,
                 known=_unless_equal(party.y >= 0, y[at] >= 0),
                 used=_unless_equal(_in_splits(party), used[at]),
+                weights=_own_weights(party, weights, np.searchsorted(every_key, own)),
             ),
         )
         for party, at, own in zip(parties, nodes, keys, strict=True)
@@ -119,6 +123,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
     return Graph(
         x=x,
         edges=np.stack([every_key // len(unique), every_key % len(unique)]),
+        weights=weights,
         y=y,
         classes=parties[0].classes,
         ids=unique[order],
@@ -136,6 +141,24 @@ def _common_ids(parties: Sequence[Graph]) -> np.ndarray:
     """All ids, one party after the other; as text where any is."""
     text = any(party.ids.dtype.kind == "U" for party in parties)
     return np.concatenate([party.ids.astype(str) if text else party.ids for party in parties])
+
+
+def _merged_weights(
+    parties: Sequence[Graph], keys: Sequence[np.ndarray], every_key: np.ndarray
+) -> np.ndarray | None:
+    """The weight of each edge as the first party that holds it has it."""
+    if parties[0].weights is None:
+        return None
+    weights = np.zeros(len(every_key))
+    for party, own in reversed(list(zip(parties, keys, strict=True))):
+        weights[np.searchsorted(every_key, own)] = party.weights
+    return weights
+
+
+def _own_weights(party: Graph, weights: np.ndarray | None, at: np.ndarray) -> np.ndarray | None:
+    if weights is None or party.weights is None:
+        return None
+    return _unless_equal(party.weights, weights[at])
 
 
 def _merged_labels(

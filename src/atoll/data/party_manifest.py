@@ -35,6 +35,7 @@ class Written:
     features: int
     feature_columns: tuple[str, ...]
     feature_names: tuple[str, ...]
+    weight: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def _written(entries: dict[str, Any]) -> Written:
         features=int(features["count"]),
         feature_columns=names,
         feature_names=names if features["named"] else (),
+        weight=str(columns.get("weight", "")),
     )
 
 

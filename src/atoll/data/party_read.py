@@ -29,7 +29,8 @@ from atoll.data.table_columns import (
     sorted_names,
 )
 from atoll.data.table_features import Feature, common_features, find_features, united
-from atoll.data.table_files import Table, read_table
+from atoll.data.table_files import Table
+from atoll.data.table_weights import read_weights
 from atoll.data.tables import encoded_graph, require_roles
 from atoll.errors import AtollError
 from atoll.graph import Features, Graph
@@ -81,7 +82,7 @@ def load_graphs(folders: Sequence[Path], columns: Columns) -> list[Graph]:
 
 def _open(folder: Path, manifest: Manifest, columns: Columns, text: Sequence[str]) -> PartyFiles:
     sides = {}
-    for side, texts in (("nodes", text), ("edges", (columns.source, columns.target))):
+    for side in ("nodes", "edges"):
         files = [folder / f"{side}{suffix}" for suffix in (".parquet", ".csv")]
         found = [file for file in files if file.is_file()]
         if len(found) != 1:
@@ -89,11 +90,11 @@ def _open(folder: Path, manifest: Manifest, columns: Columns, text: Sequence[str
             raise AtollError(
                 f"the party's folder '{folder}' has " + has.format(*(file.name for file in files))
             )
-        # A party without edges of its own is possible, one without nodes is not.
-        empty = side == "edges"
-        sides[side] = read_table(
-            found[0], side, separator=columns.separator, text=texts, may_be_empty=empty
-        )
+        if side == "nodes":
+            sides[side] = columns.read_nodes(found[0], text)
+        else:
+            # A party without edges of its own is possible, one without nodes is not.
+            sides[side] = columns.read_edges(found[0], may_be_empty=True)
     return PartyFiles(sides["nodes"], sides["edges"], manifest)
 
 
@@ -134,6 +135,7 @@ def _written_graph(party: PartyFiles, written: Written) -> Graph:
     return Graph(
         x=_written_features(nodes, written),
         edges=read_edges(party.edges, Columns(), ids, nodes.source),
+        weights=read_weights(party.edges, written.weight),
         y=y,
         classes=len(manifest.listed_classes),
         train=splits["train"],

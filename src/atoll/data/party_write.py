@@ -28,9 +28,10 @@ def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
     """Write each party's graph into a folder of its own under ``folder``; returns those folders.
 
     A party's folder holds ``nodes.parquet`` (ids, labels, splits and features), ``edges.parquet``
-    (each edge as its two ids, both directions of an undirected one) and ``party.toml`` (what the
-    columns are, the classes in their common order, and counts): all that is its own, and of the
-    others nothing. Sparse features stay sparse: per node a list of places and a list of values.
+    (each edge as its two ids, both directions of an undirected one, and its weight where edges
+    have weights) and ``party.toml`` (what the columns are, the classes in their common order, and
+    counts): all that is its own, and of the others nothing. Sparse features stay
+    sparse: per node a list of places and a list of values.
 
     ``folder`` must not exist or be empty. It appears complete or not at all.
     """
@@ -76,6 +77,9 @@ def _write_party(graph: Graph, folder: Path) -> None:
     with written_whole(folder / "nodes.parquet") as part:
         nodes.write_parquet(part)
     ends = {"source": ids.gather(graph.edges[0]), "target": ids.gather(graph.edges[1])}
+    if graph.weights is not None:
+        columns["weight"] = "weight"
+        ends["weight"] = polars.Series(graph.weights)
     with written_whole(folder / "edges.parquet") as part:
         polars.DataFrame(ends).write_parquet(part)
     manifest: dict[str, Any] = {
@@ -148,6 +152,12 @@ def refuse_unlike(parties: Sequence[Graph]) -> None:
             raise AtollError(
                 f"the parties '{first.name}' and '{party.name}' have different feature columns "
                 f"({what}); give all parties the same."
+            )
+        if (party.weights is None) != (first.weights is None):
+            having, lacking = (party, first) if first.weights is None else (first, party)
+            raise AtollError(
+                f"the party '{having.name}' has edge weights, the party '{lacking.name}' has none; "
+                f"give all parties weights, or none."
             )
         if (party.classes, party.class_names) != (first.classes, first.class_names):
             raise AtollError(

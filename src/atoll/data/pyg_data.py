@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from atoll.graph import SPLITS
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+log = logging.getLogger("atoll")
+
 _WHERE = "the PyG data"
 
 
@@ -26,14 +29,16 @@ def from_pyg(
     owner: Sequence[Any] | np.ndarray | None = None,
     class_names: Sequence[str] = (),
     directed: bool = False,
+    weights: bool = True,
     name: str = "pyg",
 ) -> InMemory:
     """A PyG ``Data`` as the ``data`` of :func:`atoll.run`.
 
     Reads ``x [n, f]`` (dense, or a torch sparse tensor, which stays sparse), ``edge_index [2, e]``,
     ``y [n]`` (-1 or NaN for unknown) and, if there, ``train_mask``, ``val_mask`` and ``test_mask``.
-    ``ids`` names the nodes (0 to n - 1 if not given), ``owner`` says whose each is. Anything with
-    these attributes will do: torch_geometric itself is not needed.
+    ``edge_weight``, or else ``edge_attr`` if it is one number per edge, weighs the edges, unless
+    ``weights`` is False. ``ids`` names the nodes (0 to n - 1 if not given), ``owner`` says whose
+    each is. Anything with these attributes will do: torch_geometric itself is not needed.
     """
     for needed in ("x", "edge_index", "y"):
         if getattr(data, needed, None) is None:
@@ -50,8 +55,26 @@ def from_pyg(
         masks={split: _array(mask) for split, mask in masks.items() if mask is not None},
         class_names=tuple(class_names),
         directed=directed,
+        weights=_weights(data) if weights else None,
     )
     return from_graph(graph)
+
+
+def _weights(data: Any) -> tuple[str, np.ndarray] | None:
+    """One number per edge, by the attribute that has it."""
+    for key in ("edge_weight", "edge_attr"):
+        if (found := getattr(data, key, None)) is None:
+            continue
+        array = _array(found)
+        if key == "edge_weight" or array.ndim == 1 or array.shape[1:] == (1,):
+            return key, array
+        log.warning(
+            "edge_attr of %s has %d numbers per edge, so it is not used: weights are one per edge, "
+            "in edge_weight.",
+            _WHERE,
+            array.shape[1],
+        )
+    return None
 
 
 def _array(tensor: Any) -> np.ndarray:

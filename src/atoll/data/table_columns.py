@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars
 
-from atoll.data.table_files import Table
+from atoll.data.table_files import Table, read_table
+from atoll.data.table_numbers import Decimal, Missing
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Holding, nodes_of
 from atoll.options import check_options
@@ -23,7 +26,17 @@ class Columns:
     feature columns (every other column if empty), ``categorical`` those to be read as categories
     although they hold numbers, ``class_names`` all classes in their order (the labels found,
     sorted, if empty). ``standardise`` scales number columns to mean 0 and deviation 1. Edges count
-    both ways unless ``directed``. ``separator`` stands between the fields of CSV files.
+    both ways unless ``directed``. ``weight`` may name a column of the edge table that holds the
+    edges' weights; ``weight_scale = "log"`` takes log(1 + weight), which amounts of money need:
+    beside a neighbour of weight 5,000 the node itself, which weighs 1, would count for nothing.
+
+    ``missing`` is what becomes of missing numbers: an ``error``; the ``median`` or ``mean`` of the
+    party's own training nodes (of all its nodes where splits are not in the table); or an
+    ``indicator``: the median, and a further feature that says so.
+
+    ``separator`` stands between the fields of CSV files and ``decimal`` in their numbers (the other
+    mark may then set thousands apart); ``edges_separator`` and ``edges_decimal`` are those of the
+    edge table, where it has others.
     """
 
     id: str = "id"
@@ -37,6 +50,12 @@ class Columns:
     standardise: bool = False
     directed: bool = False
     separator: str = ","
+    weight: str = ""
+    weight_scale: Literal["given", "log"] = "given"
+    missing: Missing = "error"
+    decimal: Decimal = ""
+    edges_separator: str = ""
+    edges_decimal: Decimal = ""
 
     def __post_init__(self) -> None:
         check_options("data", self)
@@ -48,10 +67,17 @@ class Columns:
                 f"data.source and data.target both name the column '{self.source}'; an edge needs "
                 f"two."
             )
-        if len(self.separator) != 1 or not self.separator.isascii():
+        for option in ("separator", "edges_separator"):
+            mark = getattr(self, option)
+            if (mark or option == "separator") and (len(mark) != 1 or not mark.isascii()):
+                raise AtollError(
+                    f"data.{option} is {mark!r}; it must be one ASCII character, such as , or ; or "
+                    f'"\\t".'
+                )
+        if self.weight and self.weight in (self.source, self.target):
             raise AtollError(
-                f"data.separator is {self.separator!r}; it must be one ASCII character, such as , "
-                f'or ; or "\\t".'
+                f"data.weight names '{self.weight}', an end of the edges; name the column that "
+                f"holds their weights."
             )
         for option in ("features", "categorical", "class_names"):
             names = getattr(self, option)
@@ -70,6 +96,21 @@ class Columns:
                 raise AtollError(
                     f"data.{option} and data.{twin} both name the column '{name}'; name two."
                 )
+
+    def read_nodes(self, path: str | Path, text: Collection[str]) -> Table:
+        """The node table."""
+        return read_table(path, "nodes", separator=self.separator, decimal=self.decimal, text=text)
+
+    def read_edges(self, path: str | Path, may_be_empty: bool = False) -> Table:
+        """The edge table."""
+        return read_table(
+            path,
+            "edges",
+            separator=self.edges_separator or self.separator,
+            decimal=self.edges_decimal or self.decimal,
+            text=(self.source, self.target),
+            may_be_empty=may_be_empty,
+        )
 
     def roles(self) -> dict[str, str]:
         """The columns of the node table that are not features, by option."""

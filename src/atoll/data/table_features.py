@@ -12,11 +12,25 @@ from scipy import sparse
 
 from atoll.data.table_columns import Columns, as_names, numbered, sorted_names
 from atoll.data.table_files import Table
+from atoll.data.table_numbers import (
+    Group,
+    Missing,
+    are_dates,
+    filled,
+    is_gap,
+    missing_number,
+    parse_dates,
+    parse_numbers,
+    refuse_comma_numbers,
+    refuse_holes,
+    single,
+    standardised,
+    with_fills,
+)
 from atoll.errors import AtollError
 from atoll.graph import Features
 
 _MOST_CATEGORIES = 1000
-_MISSING = ("na", "n/a", "nan", "null", "none", "?", "-")
 # Below this width, or above this share of non-zeros, a sparse matrix saves nothing.
 _SPARSE_FROM_WIDTH = 64
 _SPARSE_BELOW = 0.25
@@ -24,19 +38,23 @@ _SPARSE_BELOW = 0.25
 
 @dataclass(frozen=True)
 class Feature:
-    """How one column becomes features: itself, one per category, or one per place of a vector."""
+    """How one column becomes features: itself, one per category, or one per place of a vector.
+
+    ``indicator`` adds a feature that says where a number is missing.
+    """
 
     column: str
-    kind: Literal["number", "category", "vector"]
+    kind: Literal["number", "date", "category", "vector"]
     categories: tuple[str, ...] = ()
     width: int = 1
+    indicator: bool = False
 
     def names(self) -> list[str]:
         if self.kind == "category":
             return [f"{self.column}={category}" for category in self.categories]
         if self.kind == "vector":
             return [f"{self.column}[{place}]" for place in range(self.width)]
-        return [self.column]
+        return [self.column, f"{self.column} missing"] if self.indicator else [self.column]
 
 
 def find_features(
@@ -61,10 +79,13 @@ def find_features(
                 f"the categorical {table.noun} '{name}' is not among the features of "
                 f"{table.source}; add it to {table.prefix}features, or make it no category."
             )
-    return [
+    found = [
         _feature(table, name, name in columns.categorical or name in agreed, agreed.get(name, ()))
         for name in chosen
     ]
+    # For every number, gaps or not: a party alone then has the same features as all together.
+    indicator = columns.missing == "indicator"
+    return [replace(f, indicator=indicator and f.kind in ("number", "date")) for f in found]
 
 
 def common_features(first: Table, ours: list[Feature], other: Table, theirs: list[Feature]) -> None:
@@ -111,23 +132,40 @@ class Scaled(Protocol):
 
 
 def encode(
-    table: Table, features: list[Feature], standardise: bool | Mapping[str, Scaled]
+    table: Table,
+    features: list[Feature],
+    standardise: bool | Mapping[str, Scaled],
+    missing: Missing = "error",
+    groups: Sequence[Group] | None = None,
+    fills: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Features, tuple[str, ...]]:
     """The feature matrix ``[n, f]`` float32, sparse where that saves, and its columns' names.
 
     ``standardise`` scales number columns by their own mean and deviation, or by given ones.
+    ``missing`` says how gaps are filled, ``groups`` for whom and from what: all rows by default;
+    ``fills`` has what was found before, one number per row, by column.
     """
     blocks: list[Features] = []
+    every = np.arange(table.frame.height)
     for feature in features:
         if feature.kind == "category":
             blocks.append(_one_hot(table, feature))
         else:
-            values = number_columns(table, feature)
-            if isinstance(standardise, bool):
-                values = _standardised(values) if standardise else values
-            elif feature.column in standardise:
-                values = standardise[feature.column].apply(values)
-            blocks.append(_single(table, feature.column, values))
+            values = raw_numbers(table, feature)
+            if feature.kind != "vector":
+                if fills is None:
+                    party = groups or [(every, every)]
+                    values = filled(table, feature.column, values, missing, party)
+                elif feature.column in fills:
+                    values = with_fills(values, fills[feature.column], missing)
+            refuse_holes(table, feature.column, values)
+            own = values.shape[1] - feature.indicator
+            if standardise is True:
+                values = np.concatenate([standardised(values[:, :own]), values[:, own:]], axis=1)
+            elif standardise and feature.column in standardise:
+                scaled = standardise[feature.column].apply(values[:, :own])
+                values = np.concatenate([scaled, values[:, own:]], axis=1)
+            blocks.append(single(table, feature.column, values))
     names = tuple(name for feature in features for name in feature.names())
     stored = sum(b.nnz if sparse.issparse(b) else np.count_nonzero(b) for b in blocks)  # type: ignore[union-attr, misc]
     if len(names) >= _SPARSE_FROM_WIDTH and stored <= _SPARSE_BELOW * table.frame.height * len(
@@ -138,11 +176,9 @@ def encode(
     return np.concatenate(dense, axis=1), names
 
 
-def number_columns(table: Table, feature: Feature) -> np.ndarray:
-    """The numbers of a column, or of the places of its vectors ``[n, width]``; all are there."""
-    values = (_numbers if feature.kind == "number" else _vectors)(table, feature)
-    _refuse_holes(table, feature.column, values)
-    return values
+def raw_numbers(table: Table, feature: Feature) -> np.ndarray:
+    """The numbers of a column, or of the places of its vectors ``[n, width]``; NaN for a gap."""
+    return (_vectors if feature.kind == "vector" else _numbers)(table, feature)
 
 
 def _feature(table: Table, name: str, categorical: bool, agreed: tuple[str, ...]) -> Feature:
@@ -152,6 +188,10 @@ def _feature(table: Table, name: str, categorical: bool, agreed: tuple[str, ...]
         raise table.unfit(name, "it is empty; fill it, or leave it out of data.features.")
     if categorical or kind == polars.Boolean or (kind == polars.String and _is_text(table, name)):
         return Feature(name, "category", agreed or _categories(table, name))
+    if kind.is_temporal() and kind != polars.Duration and kind != polars.Time:
+        return Feature(name, "date")
+    if kind == polars.String and not table.typed and are_dates(values):
+        return Feature(name, "date")
     if kind == polars.String or kind.is_numeric():
         return Feature(name, "number")
     if isinstance(kind, polars.List | polars.Array) and (
@@ -171,16 +211,17 @@ def _is_text(table: Table, name: str) -> bool:
     values = table.frame[name]
     if table.typed:
         return True
-    numbers = _parsed(values)
-    wrong = (values.is_not_null() & numbers.is_null()).arg_true()
+    if are_dates(values):
+        return False
+    refuse_comma_numbers(table, name)
+    numbers = parse_numbers(values, table.decimal)
+    wrong = (~is_gap(values) & numbers.is_null()).arg_true()
     right = numbers.is_not_null().arg_true()
     if not len(right):
         return True
     if not len(wrong):
         return False
     row = int(wrong[0])
-    if values[row].strip().lower() in _MISSING:
-        raise _missing(table, name, row)
     raise table.problem(
         name,
         row,
@@ -224,7 +265,12 @@ def _one_hot(table: Table, feature: Feature) -> sparse.csr_array:
 
 def _numbers(table: Table, feature: Feature) -> np.ndarray:
     values = table.frame[feature.column]
-    numbers = _parsed(values) if values.dtype == polars.String else values.cast(polars.Float64)
+    if feature.kind == "date":
+        numbers = parse_dates(values)
+    elif values.dtype == polars.String:
+        numbers = parse_numbers(values, table.decimal)
+    else:
+        numbers = values.cast(polars.Float64)
     return numbers.to_numpy().astype(np.float64)[:, None]
 
 
@@ -235,7 +281,7 @@ def _vectors(table: Table, feature: Feature) -> np.ndarray:
     if len(odd):
         row = int(odd[0])
         if lengths[row] is None:
-            raise _missing(table, feature.column, row)
+            raise missing_number(table, feature.column, row)
         raise table.problem(
             feature.column,
             row,
@@ -245,52 +291,10 @@ def _vectors(table: Table, feature: Feature) -> np.ndarray:
     return values.explode().to_numpy().astype(np.float64).reshape(len(values), feature.width)
 
 
-def _refuse_holes(table: Table, column: str, values: np.ndarray) -> None:
-    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    if not len(bad):
-        return
-    row = int(bad[0])
-    if np.isnan(values[row]).any():
-        raise _missing(table, column, row)
-    raise table.problem(column, row, "the number is infinite; correct it or drop the row.")
-
-
-def _standardised(values: np.ndarray) -> np.ndarray:
-    """Columns with mean 0 and deviation 1; a constant column becomes zero."""
-    centred = values - values.mean(axis=0)
-    deviation = values.std(axis=0)
-    # The deviation of a constant column is rounding error, not always zero.
-    varies = deviation > 1e-12 * np.abs(values).max(axis=0)
-    scaled: np.ndarray = np.where(varies, centred / np.where(varies, deviation, 1.0), 0.0)
-    return scaled
-
-
-def _single(table: Table, column: str, values: np.ndarray) -> np.ndarray:
-    """Values in single precision, unless they are too large for it."""
-    with np.errstate(over="ignore"):
-        x = values.astype(np.float32)
-    beyond = np.flatnonzero(np.isinf(x).any(axis=1))
-    if len(beyond):
-        row = int(beyond[0])
-        raise table.problem(
-            column, row, f"{np.abs(values[row]).max():g} is too large; scale the column."
-        )
-    return x
-
-
-def _missing(table: Table, column: str, row: int) -> AtollError:
-    return table.problem(
-        column, row, "the number is missing; fill it in, drop the row or leave the column out."
-    )
-
-
-def _parsed(values: polars.Series) -> polars.Series:
-    return values.str.strip_chars().cast(polars.Float64, strict=False)
-
-
 def _described(feature: Feature) -> str:
     return {
         "number": "numbers",
+        "date": "dates",
         "category": "categories",
         "vector": f"lists of {feature.width} numbers",
     }[feature.kind]

@@ -24,7 +24,8 @@ class Table:
     """Rows and columns, and how to name a place among them to whoever made them.
 
     ``typed`` says that text is text on purpose: a CSV file can't tell 12 from "12", Parquet can.
-    ``prefix`` stands before the name of an option in a message.
+    ``prefix`` stands before the name of an option in a message, ``decimal`` in the numbers of a
+    CSV file, where that is said.
     """
 
     frame: polars.DataFrame
@@ -33,6 +34,7 @@ class Table:
     typed: bool = True
     noun: str = "column"
     prefix: str = "data."
+    decimal: str = ""
 
     def column(self, name: str, option: str) -> polars.Series:
         """A column by the name an option gives."""
@@ -65,13 +67,14 @@ def read_table(
     separator: str = ",",
     text: Collection[str] = (),
     may_be_empty: bool = False,
+    decimal: str = "",
 ) -> Table:
     """A table from a file; columns in ``text`` are read as they are written, never as numbers."""
     file = existing_file(path, option, "CSV or Parquet", f"the {option}")
     if file.suffix.lower() in _PARQUET:
         table = _read_parquet(file)
     elif file.suffix.lower() in _CSV:
-        table = _read_csv(file, "\t" if file.suffix.lower() == ".tsv" else separator, text)
+        table = _read_csv(file, "\t" if file.suffix.lower() == ".tsv" else separator, text, decimal)
     else:
         raise AtollError(
             f"'{file}' (data.{option}) is neither CSV nor Parquet by its name; give a file that "
@@ -95,12 +98,14 @@ def _read_parquet(file: Path) -> Table:
     return Table(frame, f"'{file}'", lambda row: f"row {row + 1}")
 
 
-def _read_csv(file: Path, separator: str, text: Collection[str]) -> Table:
+def _read_csv(file: Path, separator: str, text: Collection[str], decimal: str) -> Table:
     header = _header(file, separator)
     try:
         frame = polars.read_csv(
             file,
             separator=separator,
+            # Where a comma is the decimal mark, a point sets thousands apart: 1.234 is not 1.234.
+            infer_schema=decimal != ",",
             infer_schema_length=None,
             schema_overrides={name: polars.String for name in text if name in header},
             glob=False,
@@ -123,6 +128,7 @@ def _read_csv(file: Path, separator: str, text: Collection[str]) -> Table:
         f"'{file}'",
         lambda row: f"line {_line(file, separator, int(records[row]))}",
         typed=False,
+        decimal=decimal,
     )
 
 
@@ -133,7 +139,7 @@ def _header(file: Path, separator: str) -> list[str]:
         raise AtollError(
             f"'{file}' is not text; end its name in .parquet if it is Parquet, or write it as CSV."
         )
-    header = next((record for _, record in _records(file, separator)), [])
+    header = next((record for _, record in records(file, separator)), [])
     if not any(name.strip() for name in header):
         raise AtollError(f"'{file}' is empty; its first line must name the columns.")
     for position, name in enumerate(header):
@@ -147,7 +153,7 @@ def _header(file: Path, separator: str) -> list[str]:
     return header
 
 
-def _records(file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def records(file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Each record of a CSV file with the line it begins on; a quoted field may span lines."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
@@ -165,7 +171,7 @@ def _records(file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _refuse_ragged(file: Path, separator: str, columns: int) -> None:
-    for line, record in _records(file, separator):
+    for line, record in records(file, separator):
         if record and len(record) != columns:
             raise AtollError(
                 f"'{file}', line {line} has {len(record)} fields, but the header names {columns} "
@@ -175,7 +181,7 @@ def _refuse_ragged(file: Path, separator: str, columns: int) -> None:
 
 def _line(file: Path, separator: str, record: int) -> int:
     """The line of a record counted from 0 below the header; looked up only for messages."""
-    for position, (line, _) in enumerate(_records(file, separator)):
+    for position, (line, _) in enumerate(records(file, separator)):
         if position == record + 1:
             return line
     return record + 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars
 
 from atoll.data.base import Dataset, datasets
@@ -21,11 +23,13 @@ from atoll.data.table_columns import (
     sorted_names,
 )
 from atoll.data.table_features import Feature, encode, find_features
-from atoll.data.table_files import Table, read_table
+from atoll.data.table_files import Table
 from atoll.data.table_fitted import Preprocessing
+from atoll.data.table_numbers import Group
+from atoll.data.table_weights import read_weights
 from atoll.data.user_arrays import assemble
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, Holding
 
 
 @datasets.register("tables")
@@ -45,18 +49,21 @@ class Tables(Columns, Dataset):
         return super().roles() | ({"owner": self.owner} if self.owner else {})
 
     def load(self) -> Graph:
-        nodes = self.node_table()
-        ends = (self.source, self.target)
-        edges = read_table(self.edges, "edges", separator=self.separator, text=ends)
+        nodes, edges = self.node_table(), self.read_edges(self.edges)
         return graph_of(nodes, edges, self, Path(self.nodes).stem, self.owner)
 
     def node_table(self) -> Table:
-        return read_table(self.nodes, "nodes", separator=self.separator, text=self.as_text())
+        return self.read_nodes(self.nodes, self.as_text())
 
     def preprocessing(self) -> dict[str, Any]:
         nodes = self.node_table()
         features, classes = find_features(nodes, self), classes_of(nodes, self)
-        return Preprocessing.fitted(nodes, features, self.standardise, classes).as_json()
+        y = class_numbers(nodes, self.label, label_names(nodes, self.label), classes)
+        splits = read_splits(nodes, self.split, y) if self.split else None
+        holdings = read_owners(nodes, self.owner) if self.owner else ()
+        groups = _fitting_groups(nodes.frame.height, holdings, splits)
+        parties = dict(zip([h.name for h in holdings] or [""], groups, strict=True))
+        return Preprocessing.fitted(nodes, features, self, classes, parties).as_json()
 
 
 def graph_of(nodes: Table, edges: Table, columns: Columns, name: str, owner: str = "") -> Graph:
@@ -92,20 +99,35 @@ def encoded_graph(
     y = class_numbers(nodes, columns.label, label_names(nodes, columns.label), classes)
     if not classes:
         raise nodes.unfit(columns.label, "no node has a label; label some to have what to learn.")
-    x, feature_names = encode(nodes, features, columns.standardise)
+    splits = read_splits(nodes, columns.split, y) if columns.split else None
+    holdings = read_owners(nodes, owner) if owner else ()
+    groups = _fitting_groups(nodes.frame.height, holdings, splits)
+    x, feature_names = encode(nodes, features, columns.standardise, columns.missing, groups)
     if len(set(feature_names)) != len(feature_names):
         twice = next(f for f in feature_names if feature_names.count(f) > 1)
         raise AtollError(f"{nodes.source}: two features would be called '{twice}'; rename one.")
     return assemble(
         x=x,
         edges=read_edges(edges, columns, ids, nodes.source),
+        weights=read_weights(edges, columns.weight),
+        log_weights=columns.weight_scale == "log",
         y=y,
         classes=len(classes),
         ids=id_array(ids),
         name=name,
-        splits=read_splits(nodes, columns.split, y) if columns.split else None,
-        holdings=read_owners(nodes, owner) if owner else (),
+        splits=splits,
+        holdings=holdings,
         class_names=classes,
         feature_names=feature_names,
         directed=columns.directed,
     )
+
+
+def _fitting_groups(
+    nodes: int, holdings: Sequence[Holding], splits: Mapping[str, np.ndarray] | None
+) -> list[Group]:
+    """Each party's rows, and its training rows where these are known."""
+    parties = [holding.nodes for holding in holdings] or [np.arange(nodes)]
+    if splits is None:
+        return [(rows, rows) for rows in parties]
+    return [(rows, rows[splits["train"][rows]]) for rows in parties]

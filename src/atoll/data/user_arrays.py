@@ -10,7 +10,18 @@ from scipy import sparse
 
 from atoll.data.table_columns import sorted_names
 from atoll.errors import AtollError
-from atoll.graph import SPLITS, Features, Graph, Holding, directed_edges, nodes_of, undirected_edges
+from atoll.graph import (
+    SPLITS,
+    Features,
+    Graph,
+    Holding,
+    directed_edges,
+    directed_weights,
+    first_bad_weight,
+    nodes_of,
+    undirected_edges,
+    undirected_weights,
+)
 
 # An array and the key that messages call it by.
 Named = tuple[str, Any]
@@ -29,13 +40,24 @@ def assemble(
     class_names: tuple[str, ...] = (),
     feature_names: tuple[str, ...] = (),
     directed: bool = False,
+    weights: np.ndarray | None = None,
+    log_weights: bool = False,
 ) -> Graph:
-    """A graph without self-loops or repeated edges, with whatever masks the data has."""
+    """A graph without self-loops or repeated edges, with whatever masks the data has.
+
+    ``weights`` are those of the edges as listed; what becomes of repeated ones is said at
+    :func:`atoll.graph.undirected_weights`. ``log_weights`` takes log(1 + weight) in the end.
+    """
     n = x.shape[0]
     nothing = {split: np.zeros(n, dtype=bool) for split in SPLITS}
+    kept = directed_edges(edges, n) if directed else undirected_edges(edges, n)
+    if weights is not None:
+        weights = (directed_weights if directed else undirected_weights)(edges, weights, kept)
+        weights = np.log1p(weights) if log_weights else weights
     return Graph(
         x=x,
-        edges=directed_edges(edges, n) if directed else undirected_edges(edges, n),
+        edges=kept,
+        weights=weights,
         y=y,
         classes=classes,
         ids=ids,
@@ -59,6 +81,7 @@ def checked_graph(
     masks: Mapping[str, np.ndarray] | None = None,
     class_names: tuple[str, ...] = (),
     directed: bool = False,
+    weights: Named | None = None,
 ) -> Graph:
     """The graph of a user's own arrays, each given with the key it is known by.
 
@@ -73,9 +96,11 @@ def checked_graph(
             f"for unknown."
         )
     names = found_names or _checked_class_names(where, class_names, y)
+    listed = checked_edges(where, *edges, nodes)
     return assemble(
         x=features,
-        edges=checked_edges(where, *edges, nodes),
+        edges=listed,
+        weights=None if weights is None else checked_weights(where, *weights, listed.shape[1]),
         y=y,
         classes=_class_count(where, y, names),
         ids=np.arange(nodes) if ids is None else checked_ids(where, "ids", ids, nodes),
@@ -135,6 +160,24 @@ def checked_edges(where: str, key: str, edges: np.ndarray, nodes: int) -> np.nda
             f"0 to {nodes - 1}; correct it or drop the edge."
         )
     return edges.astype(np.int64)
+
+
+def checked_weights(where: str, key: str, weights: np.ndarray, edges: int) -> np.ndarray:
+    """Finite edge weights ``[e]``, at least 0."""
+    if weights.shape not in ((edges,), (edges, 1)):
+        raise AtollError(
+            f"{where}: {key} has the shape {weights.shape} for {edges} edges; give one weight per "
+            f"edge."
+        )
+    if weights.dtype.kind not in "biuf":
+        raise AtollError(f"{where}: {key} holds {weights.dtype}; weights are real numbers.")
+    plain = weights.reshape(-1).astype(np.float64)
+    if (bad := first_bad_weight(plain)) is not None:
+        raise AtollError(
+            f"{where}: {key}[{bad}] is {plain[bad]:g}; weights are finite and at least 0: correct "
+            f"it, or leave the weights out."
+        )
+    return plain
 
 
 def checked_labels(where: str, key: str, labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from atoll.data.base import Dataset, datasets
 from atoll.data.published_npz import CSR
 from atoll.data.reading import DAMAGE, checked_csr, existing_file, first_line
-from atoll.data.user_arrays import checked_graph
+from atoll.data.user_arrays import Named, checked_graph
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
 
@@ -25,7 +25,8 @@ class Npz(Dataset):
     Keys of ``path``: features ``x [n, f]``, or ``attr_data``, ``attr_indices``, ``attr_indptr`` and
     ``attr_shape`` in CSR form, which stay sparse; edges ``edge_index`` or ``edges [2, e]``, or
     ``adj_*`` in CSR form; labels ``y`` or ``labels [n]`` (numbers from 0 with -1 for unknown, or
-    text). May be there: ``ids [n]``, ``owner [n]`` for the partition ``natural``,
+    text). May be there: ``edge_weight [e]`` (or ``adj_data``, where it is not all ones),
+    ``ids [n]``, ``owner [n]`` for the partition ``natural``,
     ``class_names [c]``, and ``train_mask``, ``val_mask``, ``test_mask [n]``. Edges count both ways
     unless ``directed``.
     """
@@ -39,11 +40,13 @@ class Npz(Dataset):
 
     def _graph(self, where: str, arrays: _Arrays) -> Graph:
         names = arrays.get("class_names", np.zeros(0, dtype=str))
+        edges, weights = _edges(where, arrays)
         masks = {split: arrays.get(f"{split}_mask") for split in SPLITS}
         return checked_graph(
             where,
             x=_features(where, arrays),
-            edges=_edges(where, arrays),
+            edges=edges,
+            weights=weights,
             labels=_one_of(where, arrays, "labels", "y", "labels"),
             name=Path(self.path).stem,
             ids=arrays.get("ids"),
@@ -113,17 +116,23 @@ def _features(where: str, arrays: _Arrays) -> tuple[str, np.ndarray | sparse.csr
     return _one_of(where, arrays, "features", "x", "attr_data")
 
 
-def _edges(where: str, arrays: _Arrays) -> tuple[str, np.ndarray]:
+def _edges(where: str, arrays: _Arrays) -> tuple[Named, Named | None]:
+    """The edges, and their weights if there are any."""
+    given = "edge_weight" in arrays
     if "adj_indices" not in arrays or "edge_index" in arrays or "edges" in arrays:
-        return _one_of(where, arrays, "edges", "edge_index", "edges", "adj_indices")
+        edges = _one_of(where, arrays, "edges", "edge_index", "edges", "adj_indices")
+        return edges, ("edge_weight", arrays["edge_weight"]) if given else None
+    if given:
+        raise AtollError(f"{where} has 'edge_weight', but its edges are adj_*; put it in adj_data.")
     adjacency = _csr(where, arrays, "adj")
     if adjacency.shape[0] != adjacency.shape[1]:
         raise AtollError(
             f"{where}: adj has the shape {adjacency.shape}; it must have a row and a column for "
             f"each node."
         )
-    rows, columns = sparse.coo_array(adjacency).coords
-    return "adj", np.stack([rows, columns]).astype(np.int64)
+    entries = sparse.coo_array(adjacency)
+    edges = "adj", np.stack(entries.coords).astype(np.int64)
+    return edges, None if (entries.data == 1).all() else ("adj_data", entries.data)
 
 
 def _csr(where: str, arrays: _Arrays, prefix: str) -> sparse.csr_array:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from atoll.data.as_dataset import as_dataset
 from atoll.data.base import datasets
 from atoll.data.split import Split
 from atoll.experiment.config import Experiment, Table, merged, read_table, resolve, section_and_key
@@ -38,6 +39,10 @@ def choose(
     Parts are registered names, or objects, which take the place of whatever a name would have
     made. ``settings`` are pairs as ``("method.mu", 0.1)``.
     """
+    if data is not None and not isinstance(data, str):
+        data, owner_of_object, owner = as_dataset(data, owner), owner, None
+    else:
+        owner_of_object = None
     parts = {
         "data": data,
         "partition": partition,
@@ -58,7 +63,7 @@ def choose(
     tables: list[Mapping[str, Mapping[str, Any]]] = [
         read_table(Path(recipe)) if recipe is not None else {},
         _data_table(names.pop("data")) if "data" in names else {},
-        {} if owner is None else {"partition": {"name": "natural"}},
+        {} if owner is owner_of_object is None else {"partition": {"name": "natural"}},
         {section: {"name": name} for section, name in names.items()},
         {} if clients is None or "partition" in objects else {"partition": {"clients": clients}},
         {"run": {key: value for key, value in numbers.items() if value is not None}},

@@ -1,9 +1,17 @@
 """The data of one client: nodes, features, edges, labels, splits, and who owns what."""
 
-from atoll.graph.edges import directed_edges, sorted_distinct, undirected_edges
+from atoll.graph.edges import (
+    directed_edges,
+    directed_weights,
+    first_bad_weight,
+    sorted_distinct,
+    undirected_edges,
+    undirected_weights,
+)
 from atoll.graph.features import Features, dense, row_normalised, stacked
-from atoll.graph.graph import SPLITS, Graph, largest_component, make_graph, node_mask
+from atoll.graph.graph import SPLITS, Graph
 from atoll.graph.holding import Holding, View, nodes_of
+from atoll.graph.making import largest_component, make_graph, node_mask
 
 __all__ = [
     "SPLITS",
@@ -13,6 +21,8 @@ __all__ = [
     "View",
     "dense",
     "directed_edges",
+    "directed_weights",
+    "first_bad_weight",
     "largest_component",
     "make_graph",
     "node_mask",
@@ -21,4 +31,5 @@ __all__ = [
     "sorted_distinct",
     "stacked",
     "undirected_edges",
+    "undirected_weights",
 ]

@@ -29,6 +29,53 @@ def directed_edges(edges: np.ndarray, nodes: int) -> np.ndarray:
     return np.stack([keys // nodes, keys % nodes])
 
 
+def undirected_weights(edges: np.ndarray, weights: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """The weights of undirected edges ``both``, made of listed ones.
+
+    Weights listed for the same direction are added; where both directions are listed, the edge has
+    the mean of the two, so that listing it once or in both directions is the same.
+    """
+    listed, total = _total_weights(edges, weights)
+    forward = _looked_up(both, listed, total)
+    backward = _looked_up(both[::-1], listed, total)
+    return np.where(
+        np.isnan(forward),
+        backward,
+        np.where(np.isnan(backward), forward, (forward + backward) / 2),
+    )
+
+
+def directed_weights(edges: np.ndarray, weights: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The weights of directed edges ``kept``, made of listed ones; those listed twice are added."""
+    return _looked_up(kept, *_total_weights(edges, weights))
+
+
+def first_bad_weight(weights: np.ndarray) -> int | None:
+    """The first weight that is not finite or negative; None if there is none."""
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    return int(bad[0]) if len(bad) else None
+
+
+def _keys(edges: np.ndarray) -> np.ndarray:
+    keys: np.ndarray = edges[0].astype(np.int64) << 32 | edges[1].astype(np.int64)
+    return keys
+
+
+def _total_weights(edges: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each listed edge once, as a key, and the sum of its weights."""
+    listed, place = np.unique(_keys(edges), return_inverse=True)
+    return listed, np.bincount(place, weights=weights, minlength=len(listed))
+
+
+def _looked_up(edges: np.ndarray, listed: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """The total of each edge; NaN where it is not listed."""
+    wanted = _keys(edges)
+    if not len(listed):
+        return np.full(len(wanted), np.nan)
+    place = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
+    return np.where(listed[place] == wanted, total[place], np.nan)
+
+
 def sorted_distinct(keys: np.ndarray) -> np.ndarray:
     """Each key once, ascending. ``keys`` itself is sorted on the way."""
     # np.unique would hash, many times slower on millions of edges.

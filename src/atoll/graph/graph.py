@@ -11,7 +11,7 @@ from scipy import sparse
 
 from atoll.cached import Cached
 from atoll.errors import AtollError
-from atoll.graph.edges import by_source, undirected_edges
+from atoll.graph.edges import by_source, first_bad_weight
 from atoll.graph.features import Features, first_not_finite
 from atoll.graph.holding import Holding, View, renumbered
 
@@ -29,7 +29,8 @@ class Graph(Cached):
     and features are called, where the data knows. ``anchors`` are the rows whose entities other
     parties hold too, once they have been matched (:mod:`atoll.partition.anchors`). ``probes`` are
     pairs of rows to be told apart, linked ones ``[2, m]`` and others, for train, val and test,
-    where links are what is predicted (:mod:`atoll.tasks.links`).
+    where links are what is predicted (:mod:`atoll.tasks.links`). ``weights [e]`` are those of the
+    edges, finite and not negative; None where all weigh 1.
     """
 
     x: Features
@@ -46,10 +47,12 @@ class Graph(Cached):
     feature_names: tuple[str, ...] = ()
     anchors: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     probes: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self._check_lengths()
         self._check_features_and_edges()
+        self._check_weights()
         self._check_labels()
 
     def _check_lengths(self) -> None:
@@ -73,6 +76,20 @@ class Graph(Cached):
         ):
             raise AtollError(
                 f"{self.name}: edges must be two rows of node numbers from 0 to {n - 1}."
+            )
+
+    def _check_weights(self) -> None:
+        if self.weights is None:
+            return
+        if self.weights.shape != self.edges.shape[1:]:
+            raise AtollError(
+                f"{self.name}: 'weights' has the shape {self.weights.shape} for "
+                f"{self.edges.shape[1]} edges; give one per edge."
+            )
+        if (bad := first_bad_weight(self.weights)) is not None:
+            raise AtollError(
+                f"{self.name}: the weight of edge {bad} is {self.weights[bad]}; weights are finite "
+                f"and at least 0."
             )
 
     def _check_labels(self) -> None:
@@ -105,7 +122,7 @@ class Graph(Cached):
 
     @property
     def adjacency(self) -> sparse.csr_array:
-        """``A[target, source] = 1``, duplicates merged."""
+        """``A[target, source] = 1``, duplicates merged; weights are not looked at."""
 
         def build() -> sparse.csr_array:
             ones = np.ones(self.edges.shape[1])
@@ -115,6 +132,38 @@ class Graph(Cached):
             return a
 
         return self.cached("adjacency", build)
+
+    @property
+    def weighted_adjacency(self) -> sparse.csr_array:
+        """``A[target, source]`` is the edge's weight, those of duplicates added."""
+
+        def build() -> sparse.csr_array:
+            entries = (self.weights, (self.edges[1], self.edges[0]))
+            a = sparse.csr_array(entries, shape=(self.nodes,) * 2)
+            a.sum_duplicates()
+            return a
+
+        return self.adjacency if self.weights is None else self.cached("weighted adjacency", build)
+
+    @property
+    def edge_count(self) -> int:
+        """The edges as people count them: both directions of an undirected one are one edge."""
+        return int(self.edges.shape[1]) // (2 if self.undirected else 1)
+
+    @property
+    def mean_weight(self) -> float:
+        """What an edge weighs on average: the weight of edges that are made up."""
+        return 1.0 if self.weights is None or not len(self.weights) else float(self.weights.mean())
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every edge has its reverse, of the same weight."""
+
+        def check() -> bool:
+            a = self.weighted_adjacency
+            return np.array_equal(a.data, a.T.tocsr().data)
+
+        return self.undirected and (self.weights is None or self.cached("symmetric", check))
 
     @property
     def undirected(self) -> bool:
@@ -164,7 +213,7 @@ class Graph(Cached):
         else:
             columns = holding.edges[(place[self.edges[:, holding.edges]] >= 0).all(axis=0)]
         name = f"{self.name} {holding.name}"
-        party = self._part(holding.nodes, place[self.edges[:, columns]], (), name)
+        party = self._part(holding.nodes, place, columns, (), name)
         return party if holding.view is None else party._with_view(holding.view)
 
     def _with_view(self, view: View) -> Graph:
@@ -176,6 +225,7 @@ class Graph(Cached):
             self,
             x=self.x if view.x is None else view.x,
             y=self.y if view.known is None else np.where(view.known, self.y, -1),
+            weights=self.weights if view.weights is None else view.weights,
             train=self.train & allowed,
             val=self.val & allowed,
             test=self.test & allowed,
@@ -186,18 +236,24 @@ class Graph(Cached):
         place = self._places(nodes)
         columns = self._columns_between(place)
         holdings = renumbered(self.holdings, place, columns, self.edges.shape[1])
-        part = self._part(nodes, place[self.edges[:, columns]], holdings, name or self.name)
+        part = self._part(nodes, place, columns, holdings, name or self.name)
         if self.derived.get("undirected"):
             part.derived["undirected"] = True
         return part
 
     def _part(
-        self, nodes: np.ndarray, edges: np.ndarray, holdings: tuple[Holding, ...], name: str
+        self,
+        nodes: np.ndarray,
+        place: np.ndarray,
+        columns: np.ndarray,
+        holdings: tuple[Holding, ...],
+        name: str,
     ) -> Graph:
         return replace(
             self,
             x=self.x[nodes],
-            edges=edges,
+            edges=place[self.edges[:, columns]],
+            weights=None if self.weights is None else self.weights[columns],
             y=self.y[nodes],
             train=self.train[nodes],
             val=self.val[nodes],
@@ -227,43 +283,3 @@ class Graph(Cached):
             columns = np.sort(order[columns])
         kept: np.ndarray = columns[place[self.edges[1, columns]] >= 0]
         return kept
-
-
-def make_graph(
-    x: Features,
-    edges: np.ndarray,
-    y: np.ndarray,
-    *,
-    classes: int | None = None,
-    ids: np.ndarray | None = None,
-    name: str = "graph",
-) -> Graph:
-    """A graph without splits: edges made undirected, loops and duplicates dropped."""
-    n = x.shape[0]
-    nothing = np.zeros(n, dtype=bool)
-    return Graph(
-        x=x,
-        edges=undirected_edges(edges, n),
-        y=np.asarray(y, dtype=np.int64),
-        classes=int(y.max()) + 1 if classes is None else classes,
-        train=nothing,
-        val=nothing,
-        test=nothing,
-        ids=np.arange(n) if ids is None else ids,
-        name=name,
-    )
-
-
-def largest_component(graph: Graph) -> Graph:
-    """The induced graph on the largest connected component."""
-    count, label = sparse.csgraph.connected_components(graph.adjacency, directed=False)
-    if count <= 1:
-        return graph
-    return graph.subgraph(np.flatnonzero(label == np.bincount(label).argmax()))
-
-
-def node_mask(chosen: np.ndarray, nodes: int) -> np.ndarray:
-    """True for the chosen nodes ``[n]``."""
-    mask = np.zeros(nodes, dtype=bool)
-    mask[chosen] = True
-    return mask

@@ -14,17 +14,22 @@ class View:
     """What a party has of its ``m`` nodes where others that hold them too have something else.
 
     ``x [m, f]`` are the features as the party has them, ``known [m]`` says whose labels it knows
-    and ``used [m]`` which nodes it trains, validates or tests on; None is as in the graph.
+    and ``used [m]`` which nodes it trains, validates or tests on; ``weights`` are those of the
+    holding's edges. None is as in the graph.
     """
 
     x: Features | None = None
     known: np.ndarray | None = None
     used: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
-    def of(self, rows: np.ndarray) -> View:
-        """The view of some of the nodes."""
-        parts = (self.x, self.known, self.used)
-        return View(*(None if part is None else part[rows] for part in parts))
+    def of(self, rows: np.ndarray, edges: np.ndarray | None) -> View:
+        """The view of some of the nodes, and of some of the holding's edges if it lists any."""
+        x, known, used = (
+            None if part is None else part[rows] for part in (self.x, self.known, self.used)
+        )
+        weights = self.weights if edges is None or self.weights is None else self.weights[edges]
+        return View(x, known, used, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +77,11 @@ def renumbered(
             holding,
             nodes=kept(holding.nodes, place),
             edges=None if holding.edges is None else kept(holding.edges, edge_place),
-            view=holding.view and holding.view.of(place[holding.nodes] >= 0),
+            view=holding.view
+            and holding.view.of(
+                place[holding.nodes] >= 0,
+                None if holding.edges is None else edge_place[holding.edges] >= 0,
+            ),
         )
         for holding in holdings
     )

@@ -16,6 +16,7 @@ from atoll.inference.card import card
 from atoll.inference.kept import Kept, open_run
 from atoll.inference.modules import Source, source_of
 from atoll.inference.onnx import require_onnx, write_onnx
+from atoll.models.sage import SAGE
 
 _PROGRAM = '''"""A {model} trained with Atoll ({method}): see card.md.
 
@@ -96,6 +97,12 @@ def _write(kept: Kept, position: int, folder: Path, alike: bool, onnx: bool) -> 
     model = kept.method.model
     own = {name: p[position] for name, p in kept.params_K.items()}
     source = source_of(model, own)
+    weighted = kept.graphs[position].weights is not None
+    if weighted and isinstance(model, SAGE):
+        raise AtollError(
+            "the model 'sage' was trained on edges with weights, which torch_geometric's SAGEConv "
+            "does not take; train another model, or without data.weight."
+        )
     write_text(folder / "model.py", program(kept, source))
     weights = {name: w.contiguous().clone() for name, w in source.weights.items()}
     write_bytes(folder / "weights.safetensors", save(weights))
@@ -104,7 +111,8 @@ def _write(kept: Kept, position: int, folder: Path, alike: bool, onnx: bool) -> 
     if fitted.is_file():
         shutil.copyfile(fitted, folder / PREPROCESSING)
     if onnx:
-        write_onnx(folder, kept.graphs[0].features, getattr(torch, kept.experiment.run.dtype))
+        dtype = getattr(torch, kept.experiment.run.dtype)
+        write_onnx(folder, kept.graphs[0].features, dtype, weighted and source.weighted)
 
 
 def program(kept: Kept, source: Source) -> str:

@@ -10,12 +10,21 @@ import numpy as np
 import polars
 
 from atoll.data.table_columns import as_names, id_array, read_edges, read_ids
-from atoll.data.table_files import Table, read_table
+from atoll.data.table_files import Table
 from atoll.data.table_fitted import FILE, Preprocessing
+from atoll.data.table_weights import read_weights
 from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.files import read_json
-from atoll.graph import Graph, directed_edges, stacked, undirected_edges
+from atoll.graph import (
+    Features,
+    Graph,
+    directed_edges,
+    directed_weights,
+    stacked,
+    undirected_edges,
+    undirected_weights,
+)
 from atoll.inference.kept import Kept
 
 log = logging.getLogger("atoll")
@@ -39,9 +48,9 @@ def with_new_nodes(
     ids = read_ids(table, data.id).cast(polars.String)
     owner = _owners(kept, client, table, data)
     known = _known(kept, table, data, ids)
-    x = fitted.encode(table)
+    x = fitted.encode(table, _parties(kept, owner, table, data))
     everyone = polars.concat([known, ids])
-    links = _links(edges, data, everyone, table.source)
+    links, weights = _links(edges, data, everyone, table.source)
     chosen, found, lost = [], [], np.ones(links.shape[1], dtype=bool)
     for position in np.unique(owner).tolist():
         own = np.flatnonzero(owner == position)
@@ -51,7 +60,9 @@ def with_new_nodes(
         inside = (here >= 0).all(axis=0)
         lost &= ~inside
         chosen.append(position)
-        found.append(_extended(graph, x[own], id_array(ids)[own], here[:, inside], data.directed))
+        given = None if weights is None else weights[inside]
+        more = id_array(ids)[own]
+        found.append(_extended(graph, x[own], more, here[:, inside], given, data))
     if lost.any():
         log.warning(
             "%d of %d new edges join nodes of different clients, which no client sees: left out",
@@ -90,7 +101,7 @@ def _tables(kept: Kept) -> Tables:
 def _node_table(nodes: Path, data: Tables, fitted: Preprocessing) -> Table:
     categories = [f.column for f in fitted.features if f.kind == "category"]
     text = (*data.as_text(), *categories)
-    table = read_table(_existing(nodes, "--nodes"), "nodes", separator=data.separator, text=text)
+    table = data.read_nodes(_existing(nodes, "--nodes"), text)
     fitted.require_columns(table)
     meant = {*data.roles().values(), *(f.column for f in fitted.features)}
     extra = [name for name in table.frame.columns if name not in meant]
@@ -138,14 +149,22 @@ def _known(kept: Kept, table: Table, data: Tables, ids: polars.Series) -> polars
     return known
 
 
-def _links(edges: Path | None, data: Tables, ids: polars.Series, nodes: str) -> np.ndarray:
-    """The listed edges ``[2, e]`` as places among all ids, known and new."""
+def _parties(kept: Kept, owner: np.ndarray, table: Table, data: Tables) -> list[str]:
+    """Whose each new node is, as the table trained on calls its parties."""
+    if data.owner and data.owner in table.frame.columns:
+        return as_names(table, data.owner, table.frame[data.owner]).fill_null("").to_list()
+    return [kept.names[position] if data.owner else "" for position in owner.tolist()]
+
+
+def _links(
+    edges: Path | None, data: Tables, ids: polars.Series, nodes: str
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The listed edges ``[2, e]`` as places among all ids, known and new, and their weights."""
     if edges is None:
-        return np.zeros((2, 0), dtype=np.int64)
-    ends = (data.source, data.target)
-    file = _existing(edges, "--edges")
-    table = read_table(file, "edges", separator=data.separator, text=ends, may_be_empty=True)
-    return read_edges(table, data, ids, f"{nodes} and none of the run")
+        return np.zeros((2, 0), dtype=np.int64), np.zeros(0) if data.weight else None
+    table = data.read_edges(_existing(edges, "--edges"), may_be_empty=True)
+    listed = read_edges(table, data, ids, f"{nodes} and none of the run")
+    return listed, read_weights(table, data.weight)
 
 
 def _places(everyone: polars.Series, graph: Graph, new: np.ndarray) -> np.ndarray:
@@ -157,17 +176,29 @@ def _places(everyone: polars.Series, graph: Graph, new: np.ndarray) -> np.ndarra
 
 
 def _extended(
-    graph: Graph, x: np.ndarray, ids: np.ndarray, links: np.ndarray, directed: bool
+    graph: Graph,
+    x: Features,
+    ids: np.ndarray,
+    links: np.ndarray,
+    weights: np.ndarray | None,
+    data: Tables,
 ) -> NewNodes:
     """A client's graph with new nodes of unknown class at its end."""
     more = len(ids)
     nodes = graph.nodes + more
-    edges = np.concatenate([graph.edges, links], axis=1)
+    edges, every_weight = np.concatenate([graph.edges, links], axis=1), None
+    kept = (directed_edges if data.directed else undirected_edges)(edges, nodes)
+    if graph.weights is not None and weights is not None:
+        more_weights = np.log1p(weights) if data.weight_scale == "log" else weights
+        listed = np.concatenate([graph.weights, more_weights])
+        weigh = directed_weights if data.directed else undirected_weights
+        every_weight = weigh(edges, listed, kept)
     nowhere = np.zeros(more, dtype=bool)
     whole = replace(
         graph,
         x=stacked([graph.x, x]),
-        edges=directed_edges(edges, nodes) if directed else undirected_edges(edges, nodes),
+        edges=kept,
+        weights=every_weight,
         y=np.concatenate([graph.y, np.full(more, -1)]),
         train=np.concatenate([graph.train, nowhere]),
         val=np.concatenate([graph.val, nowhere]),

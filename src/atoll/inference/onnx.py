@@ -25,21 +25,29 @@ def require_onnx() -> None:
         )
 
 
-def write_onnx(folder: Path, features: int, dtype: torch.dtype) -> None:
-    """``model.onnx`` beside a folder's ``model.py``: ``x, edge_index -> scores``, of any size."""
+def write_onnx(folder: Path, features: int, dtype: torch.dtype, weighted: bool) -> None:
+    """``model.onnx`` beside a folder's ``model.py``: ``x, edge_index -> scores``, of any size.
+
+    Where edges are ``weighted`` there is a third input, ``edge_weight``.
+    """
     module = _imported(folder / "model.py").load()
     x = torch.zeros(3, features, dtype=dtype)
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    inputs, given = ["x", "edge_index"], [x, edges]
+    axes = {"x": {0: "nodes"}, "edge_index": {1: "edges"}, "scores": {0: "nodes"}}
+    if weighted:
+        inputs, given = [*inputs, "edge_weight"], [*given, torch.ones(4, dtype=dtype)]
+        axes["edge_weight"] = {0: "edges"}
     with warnings.catch_warnings():
         # The newer exporter can't follow graphs whose number of edges is open.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             module,
-            (x, edges),
+            tuple(given),
             str(folder / "model.onnx"),
-            input_names=["x", "edge_index"],
+            input_names=inputs,
             output_names=["scores"],
-            dynamic_axes={"x": {0: "nodes"}, "edge_index": {1: "edges"}, "scores": {0: "nodes"}},
+            dynamic_axes=axes,
             opset_version=_OPSET,
             dynamo=False,
         )

@@ -27,6 +27,7 @@ class GAT(Model):
     ``e_ij = leakyrelu(a_s . W h_j + a_t . W h_i)``, softmax over the neighbours j of i and i
     itself, weighted sum of ``W h_j``; heads concatenated, elu between the layers. Dropout follows
     the hidden layer (attention coefficients are not dropped). ``bias = false`` leaves out biases.
+    Edge weights are not used: attention finds its own.
 
     Shapes: ``gat1.weight [f, heads * hidden]``, ``gat1.source, gat1.target [heads, hidden]``,
     ``gat2.weight [heads * hidden, classes]``.

@@ -1,6 +1,7 @@
 """Any torch module with ``forward(x, edge_index)``, run client by client."""
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,9 +28,10 @@ class Module(Model):
 
     ``factory`` takes (features, classes) and returns the module: a callable, or in a config file
     its address as ``"package.module:name"``. The module is used unchanged, once per client; it is
-    slower than the stacked models but admits any architecture. Modules that keep state between
-    calls (batch-norm statistics, PyG's ``cached=True``) would carry one client's data into the
-    next client's result and are refused.
+    slower than the stacked models but admits any architecture. Where edges have weights and the
+    module's forward has a parameter ``edge_weight``, it is given them ``[e]``; a module without
+    one does not see them. Modules that keep state between calls (batch-norm statistics, PyG's
+    ``cached=True``) would carry one client's data into the next client's result and are refused.
     """
 
     factory: Factory | str = ""
@@ -53,7 +55,8 @@ class Module(Model):
             with torch.random.fork_rng(devices=[]):
                 if rng is not None:
                     torch.manual_seed(int(rng.streams[position].integers(2**62)))
-                scores.append(functional_call(module, own, inputs))
+                weights = _weights(module, graph, cohort.dtype)
+                scores.append(functional_call(module, own, inputs, weights))
         return torch.cat(scores)
 
     def _build(self, features: int, classes: int) -> nn.Module:
@@ -79,6 +82,13 @@ def _inputs(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(dense(graph.x)).to(dtype), torch.from_numpy(graph.edges)
 
     return graph.cached(f"torch inputs {dtype}", build)
+
+
+def _weights(module: nn.Module, graph: Graph, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The edges' weights, if there are any and the module takes them."""
+    if graph.weights is None or "edge_weight" not in inspect.signature(module.forward).parameters:
+        return {}
+    return {"edge_weight": torch.from_numpy(graph.weights).to(dtype)}
 
 
 def _resolve(factory: Factory | str) -> Factory:

@@ -101,7 +101,10 @@ def block_diagonal(blocks: list[sparse.csr_array]) -> sparse.csr_array:
 
 
 def gcn_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
-    """``D^-1/2 (A + I) D^-1/2`` with D the degrees of ``A + I`` (Kipf and Welling, 2017)."""
+    """``D^-1/2 (A + I) D^-1/2`` with D the degrees of ``A + I`` (Kipf and Welling, 2017).
+
+    Degrees are sums of weights; a node's loop weighs 1.
+    """
     with_loops = adjacency + sparse.eye_array(adjacency.shape[0], format="csr")
     scale = 1.0 / np.sqrt(with_loops.sum(axis=1))
     with_loops.data *= np.repeat(scale, np.diff(with_loops.indptr))
@@ -110,7 +113,7 @@ def gcn_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
 
 
 def mean_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
-    """``D^-1 A``: the mean over a node's neighbours, zero where it has none."""
+    """``D^-1 A``: the (weighted) mean over a node's neighbours, zero where it has none."""
     degree = adjacency.sum(axis=1)
     scale = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
     return sparse.csr_array(sparse.diags_array(scale) @ adjacency)

@@ -25,6 +25,16 @@ class PartitionStatistics:
     parties: Sequence[Graph]
 
     @cached_property
+    def directed(self) -> bool:
+        """Whether edges have directions; then each is counted, and otherwise each pair once."""
+        return not self.whole.undirected
+
+    @property
+    def _listed(self) -> int:
+        """How many columns of ``edges`` are one edge."""
+        return 1 if self.directed else 2
+
+    @cached_property
     def places(self) -> list[np.ndarray]:
         """For each client, the numbers of its nodes in the whole graph, found by id."""
         return [entity_rows(self.whole, party) for party in self.parties]
@@ -56,14 +66,15 @@ class PartitionStatistics:
         """``[clients, clients]``: edges of the whole graph that no client holds, by the clients
         that hold their ends (an end held by several counts for each of them)."""
         pairs = (self.holds @ self.lost @ self.holds.T).toarray()
-        np.fill_diagonal(pairs, np.diag(pairs) / 2)
+        if not self.directed:
+            np.fill_diagonal(pairs, np.diag(pairs) / 2)
         rounded: np.ndarray = np.rint(pairs).astype(np.int64)
         return rounded
 
     @cached_property
     def missing_edges(self) -> int:
         """Edges of the whole graph that no client holds, each counted once."""
-        return int(self.lost.sum()) // 2
+        return int(self.lost.sum()) // self._listed
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -101,7 +112,9 @@ class PartitionStatistics:
         """The plain facts, ready for JSON."""
         return {
             "nodes": self.whole.nodes,
-            "edges": self.whole.edges.shape[1] // 2,
+            "edges": self.whole.edge_count,
+            "directed": self.directed,
+            "weighted": self.whole.weights is not None,
             "features": self.whole.features,
             "classes": self.whole.classes,
             "clustering": clustering_coefficient(self.whole),
@@ -116,7 +129,7 @@ class PartitionStatistics:
     def figures(self) -> dict[str, float]:
         """What papers tabulate: the whole graph, and means over clients."""
         whole = self.whole
-        edges = whole.edges.shape[1] // 2
+        edges = whole.edge_count
 
         def mean(column: str) -> float:
             return float(np.mean([row[column] for row in self.per_client]))
@@ -124,15 +137,15 @@ class PartitionStatistics:
         return {
             "whole_nodes": whole.nodes,
             "whole_edges": edges,
-            "whole_directed_edges": 2 * edges,
+            "whole_directed_edges": self._listed * edges,
             "whole_clustering": clustering_coefficient(whole),
-            "mean_degree": 2 * edges / whole.nodes,
+            "mean_degree": self._listed * edges / whole.nodes,
             "features": whole.features,
             "classes": whole.classes,
             "label_rate": float(whole.train.mean()),
             "nodes": mean("nodes"),
             "edges": mean("edges"),
-            "directed_edges": 2 * mean("edges"),
+            "directed_edges": self._listed * mean("edges"),
             "clustering": mean("clustering"),
             "anchors": mean("anchors"),
             "anchor_share": mean("anchors") / mean("nodes"),
@@ -146,8 +159,10 @@ class PartitionStatistics:
         mine = np.zeros(self.whole.nodes)
         mine[place] = 1.0
         neighbours = self.whole.adjacency @ mine
-        touching = self.whole.adjacency.sum(axis=1) @ mine - neighbours @ mine / 2
-        edges = graph.edges.shape[1] // 2
+        touching = self.whole.adjacency.sum(axis=1) @ mine - neighbours @ mine / self._listed
+        if self.directed:
+            touching += self.whole.adjacency.sum(axis=0) @ mine
+        edges = graph.edges.shape[1] // self._listed
         return {
             "client": client,
             "name": graph.name.removeprefix(f"{self.whole.name} "),
@@ -176,8 +191,14 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def clustering_coefficient(graph: Graph) -> float:
-    """Mean over nodes of the share of a node's neighbour pairs that are joined."""
+    """Mean over nodes of the share of a node's neighbour pairs that are joined.
+
+    Directions are not looked at.
+    """
     a = graph.adjacency
+    if not graph.undirected:
+        a = sparse.csr_array(a + a.T)
+        a.data[:] = 1.0
     degree = np.diff(a.indptr)
     triangles = np.concatenate(
         [

@@ -105,7 +105,7 @@ def _network(
     from matplotlib.collections import LineCollection
 
     axes.axis("off")
-    lines = position[edges[:, edges[0] < edges[1]].T]
+    lines = position[np.unique(np.sort(edges, axis=0), axis=1).T]
     axes.add_collection(LineCollection(lines, colors="#bbbbbb", linewidths=0.3))
     colours = [_colour(kind) for kind in kinds]
     axes.scatter(*position[nodes].T, s=6, c=colours, zorder=2)

@@ -77,8 +77,9 @@ def partition_table(cut: PartitionStatistics) -> Table:
     facts = cut.summary()
     network = facts["connectivity"]
     connected = "not connected" if network is None else f"lambda_max(B_N L^+) = {network:.3g}"
+    edges = f"{'weighted ' * facts['weighted']}{'directed ' * facts['directed']}edges"
     table = Table(
-        title=f"{cut.whole.name}: {facts['nodes']} nodes, {facts['edges']} edges, "
+        title=f"{cut.whole.name}: {facts['nodes']} nodes, {facts['edges']} {edges}, "
         f"{facts['features']} features, {facts['classes']} classes",
         caption=f"{facts['anchors']} nodes held by several clients, {facts['missing_edges']} edges "
         f"held by none; heterogeneity of labels {facts['heterogeneity']:.3f}; network of clients: "

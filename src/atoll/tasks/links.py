@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.graph import SPLITS, Graph
+from atoll.graph import SPLITS, Graph, directed_weights
 from atoll.models.base import Model
 from atoll.ops.ragged import segment_mean
 from atoll.options import option
@@ -59,10 +59,15 @@ class LinkPrediction(Task):
         probes = tuple((part, unlinked_pairs(graph, part.shape[1], rng)) for part in parts)
         visible = parts[0]
         edges = np.concatenate([visible, visible[::-1]], axis=1) if graph.undirected else visible
+        edges = edges[:, np.lexsort(edges[::-1])]
+        weights = graph.weights
+        if weights is not None:
+            weights = directed_weights(graph.edges, weights, edges)
         nothing = np.zeros(graph.nodes, dtype=bool)
         return replace(
             graph,
-            edges=edges[:, np.lexsort(edges[::-1])],
+            edges=edges,
+            weights=weights,
             y=np.full(graph.nodes, -1),
             classes=self.dimensions,
             class_names=(),

@@ -87,12 +87,20 @@ def mean_over_owners(sent: Tensor, numbers: Tensor, count: int) -> Tensor:
 
 
 def with_links(graph: Graph, links: np.ndarray) -> Graph:
-    """The graph with further undirected links, ``[m, 2]`` in its own rows; nothing stands twice."""
+    """The graph with further undirected links, ``[m, 2]`` in its own rows; nothing stands twice.
+
+    A new link weighs as much as the graph's edges on average.
+    """
     if len(links) == 0:
         return graph
     both = np.concatenate([graph.edges, undirected_edges(links.T, graph.nodes)], axis=1)
-    key = np.unique(both[0].astype(np.int64) * graph.nodes + both[1])
-    return replace(graph, edges=np.stack(np.divmod(key, graph.nodes)))
+    # The first of equal edges is the graph's own.
+    key, first = np.unique(both[0].astype(np.int64) * graph.nodes + both[1], return_index=True)
+    weights = graph.weights
+    if weights is not None:
+        new = np.full(both.shape[1] - len(weights), graph.mean_weight)
+        weights = np.concatenate([weights, new])[first]
+    return replace(graph, edges=np.stack(np.divmod(key, graph.nodes)), weights=weights)
 
 
 def augmented(cohort: Cohort, links: Ragged) -> Cohort:

@@ -114,7 +114,7 @@ class Halo(Extended):
 
     def operator(self, name: str) -> Sparse:
         def build() -> Sparse:
-            symmetric = name == "gcn" and all(g.undirected for g in self.home.graphs)
+            symmetric = name == "gcn" and all(g.symmetric for g in self.home.graphs)
             return Sparse(self._matrix(name), self.dtype, symmetric)
 
         return self.cached(name, build)
@@ -129,13 +129,22 @@ class Halo(Extended):
             if self._given is not None:
                 return self._given(name)
             source, target = self.edges.numpy()
-            ones, n = np.ones(len(source)), sum(self.sizes)
-            adjacency = sparse.csr_array((ones, (target, source)), shape=(n, n))
+            n = sum(self.sizes)
+            weights = self._weights()
+            adjacency = sparse.csr_array((weights, (target, source)), shape=(n, n))
             adjacency.sum_duplicates()
-            adjacency.data[:] = 1.0
+            if all(g.weights is None for g in self.home.graphs):
+                adjacency.data[:] = 1.0
             return {"gcn": gcn_operator, "mean": mean_operator}[name](adjacency)
 
         return self.cached(f"{name} as a matrix", build)
+
+    def _weights(self) -> np.ndarray:
+        """Of all :attr:`edges`; a halo node's weighs as much as its client's on average."""
+        graphs = self.home.graphs
+        own = [np.ones(g.edges.shape[1]) if g.weights is None else g.weights for g in graphs]
+        halo = np.repeat([g.mean_weight for g in graphs], self._hosts.sizes)
+        return np.concatenate([*own, halo, halo])
 
     def k_hop(self, reach: int, inside_K: Sequence[np.ndarray]) -> Neighbourhood | None:
         """Own nodes as ``home`` has them, and the halo nodes that are no further away."""

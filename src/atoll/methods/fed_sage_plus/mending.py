@@ -124,7 +124,7 @@ def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
     """The graph with ``counts[v]`` new neighbours at each node v, whose features are ``rows``.
 
     They come after all other nodes, have no label and belong to no split: nothing is trained or
-    scored on them.
+    scored on them. Their edges weigh as much as the graph's on average.
     """
     n, m = graph.nodes, len(rows)
     owner, new = np.repeat(np.arange(n), counts), np.arange(n, n + m)
@@ -133,10 +133,14 @@ def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
     else:
         x = np.concatenate([graph.x, rows])
     nobody = np.zeros(m, dtype=bool)
+    weights = graph.weights
+    if weights is not None:
+        weights = np.concatenate([weights, np.full(2 * m, graph.mean_weight)])
     return replace(
         graph,
         x=x,
         edges=np.concatenate([graph.edges, [owner, new], [new, owner]], axis=1),
+        weights=weights,
         y=np.concatenate([graph.y, np.full(m, -1, dtype=graph.y.dtype)]),
         train=np.concatenate([graph.train, nobody]),
         val=np.concatenate([graph.val, nobody]),

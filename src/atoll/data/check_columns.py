@@ -1,0 +1,114 @@
+"""One line per column: what it holds and how it will be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars
+
+from atoll.data.check_files import Opened, Say
+from atoll.data.table_numbers import are_dates, is_gap
+
+_MOST_CATEGORIES = 1000
+_MOSTLY = 0.8
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A column of one of the two files."""
+
+    file: str
+    column: str
+    type: str
+    missing: int
+    distinct: int
+    use: str
+
+
+def profiles(
+    file: Opened,
+    side: str,
+    roles: Mapping[str, str],
+    error: Say | None = None,
+    note: Say | None = None,
+) -> list[Profile]:
+    """Every column of a table; what is wrong with a feature is said."""
+    result = []
+    for column in file.frame.columns:
+        kind, gaps = _kind(file, column)
+        values = file.text(column)
+        distinct = values.filter(~gaps).n_unique()
+        if column in roles:
+            gaps = values.is_null()
+            use = roles[column]
+        elif side == "edges":
+            use = "not used"
+        else:
+            use = _use(kind, distinct, len(values))
+            if kind == "number":
+                _odd_entries(file, column, gaps, error)
+        if note is not None and use.startswith("left out"):
+            note(f"the column '{column}' is {use}.", 1)
+        result.append(Profile(side, column, kind, int(gaps.sum()), distinct, use))
+    return result
+
+
+def sample_of(file: Opened, values: polars.Series, rows: polars.Series) -> str:
+    """The first of some rows, to look it up by."""
+    row = int(rows[0])
+    return f"first '{values[row]}' in {file.table.place(row)}"
+
+
+def _kind(file: Opened, column: str) -> tuple[str, polars.Series]:
+    """What a column holds, and where it holds nothing."""
+    values = file.frame[column]
+    if values.dtype != polars.String:
+        if values.dtype == polars.Boolean:
+            kind = "yes or no"
+        elif values.dtype.is_numeric():
+            return "number", values.is_null() | values.cast(polars.Float64).is_nan().fill_null(
+                False
+            )
+        else:
+            kind = "date" if values.dtype.is_temporal() else str(values.dtype).lower()
+        return kind, values.is_null()
+    gaps = is_gap(values)
+    there = values.filter(~gaps)
+    if not len(there):
+        return "empty", gaps
+    if file.table.typed:
+        return "text", values.is_null()
+    if are_dates(values):
+        return "date", gaps
+    parsed = len(there) - file.numbers(column).filter(~gaps).null_count()
+    if parsed >= _MOSTLY * len(there):
+        return "number", gaps
+    return ("text and numbers" if parsed else "text"), values.is_null()
+
+
+def _use(kind: str, distinct: int, rows: int) -> str:
+    if kind == "empty":
+        return "left out: empty"
+    if distinct < 2:
+        return "left out: always the same"
+    if kind == "number":
+        return "feature: number"
+    if kind == "date":
+        return "feature: years since 2000"
+    if distinct > _MOST_CATEGORIES or (distinct > 20 and 2 * distinct > rows):
+        return "left out: too many different texts"
+    if kind == "text and numbers":
+        return "feature: categories, as listed"
+    return "feature: categories" if kind in ("text", "yes or no") else "feature: vector"
+
+
+def _odd_entries(file: Opened, column: str, gaps: polars.Series, error: Say | None) -> None:
+    values = file.text(column)
+    odd = (~gaps & file.numbers(column).is_null()).arg_true()
+    if len(odd) and error is not None:
+        error(
+            f"'{file.path}', column '{column}': {len(odd)} entries are no numbers, as the others "
+            f"are, {sample_of(file, values, odd)}; correct or empty them.",
+            len(odd),
+        )

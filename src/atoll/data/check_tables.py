@@ -1,0 +1,289 @@
+"""What two tables hold and how they would be read: guessed, and said all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars
+
+from atoll.data.check_columns import Profile, profiles, sample_of
+from atoll.data.check_files import Opened, open_file
+from atoll.data.check_roles import Ends, find_ends, find_label, find_named, find_owner, find_weight
+from atoll.data.tables import Tables
+from atoll.errors import AtollError, unknown
+from atoll.graph import SPLITS
+
+_RARE = 0.05
+_LOG_ABOVE = 5.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong (an ``error``) or worth knowing (a ``note``), and how often."""
+
+    severity: Literal["error", "note"]
+    text: str
+    count: int
+
+
+@dataclass
+class Check:
+    """What a check found; ``settings`` are the options of ``--data tables``."""
+
+    columns: list[Profile] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def usable(self) -> bool:
+        return not any(problem.severity == "error" for problem in self.problems)
+
+    def error(self, text: str, count: int = 1) -> None:
+        self.problems.append(Problem("error", text, count))
+
+    def note(self, text: str, count: int = 1) -> None:
+        self.problems.append(Problem("note", text, count))
+
+    def summary(self) -> dict[str, Any]:
+        """The plain facts, ready for JSON."""
+        return {
+            "usable": self.usable,
+            "columns": [asdict(column) for column in self.columns],
+            "problems": [asdict(problem) for problem in self.problems],
+            "settings": self.settings,
+        }
+
+    def experiment(self) -> dict[str, dict[str, Any]]:
+        """The sections of a config file that ``atoll run`` takes as it is."""
+        sections = {"data": {"name": "tables", **self.settings}}
+        if "owner" in self.settings:
+            sections["partition"] = {"name": "natural"}
+        if "split" in self.settings:
+            sections["split"] = {"kind": "public"}
+        return sections
+
+
+def check_tables(
+    nodes: str | Path,
+    edges: str | Path,
+    *,
+    id: str = "",
+    label: str = "",
+    owner: str = "",
+    weight: str = "",
+    directed: bool = False,
+) -> Check:
+    """What two files hold, how each column would be used, and everything that is wrong."""
+    check = Check()
+    opened = {}
+    for side, path in (("nodes", nodes), ("edges", edges)):
+        try:
+            opened[side] = open_file(path, side, check.error, check.note)
+        except AtollError as problem:
+            check.error(str(problem))
+    given = {"id": id, "label": label, "owner": owner}
+    if len(opened) == 2:
+        _check_both(check, opened["nodes"], opened["edges"], given, weight, directed)
+    return check
+
+
+def _check_both(
+    check: Check,
+    nodes: Opened,
+    edges: Opened,
+    given: dict[str, str],
+    weight: str,
+    directed: bool,
+) -> None:
+    settings = check.settings
+    settings |= {"nodes": nodes.path, "edges": edges.path}
+    for option, name in (*given.items(), ("weight", weight)):
+        table = edges if option == "weight" else nodes
+        if name and name not in table.frame.columns:
+            check.error(
+                str(unknown(f"column of '{table.path}' (--{option})", name, table.frame.columns))
+            )
+            given = given | {option: ""}
+            weight = "" if option == "weight" else weight
+    ends = find_ends(nodes, edges, given["id"])
+    if ends is None:
+        check.error(
+            f"no column of '{nodes.path}' holds the ids that two columns of '{edges.path}' refer "
+            f"to; name it with --id, or give the right pair of files."
+        )
+        return
+    label = given["label"] or find_label(nodes, taken={ends.id})
+    if not label:
+        check.error(
+            f"no column of '{nodes.path}' is called like a label; say which one is with --label."
+        )
+    owner = given["owner"] or find_owner(nodes, taken={ends.id, label})
+    split = find_named(nodes, ("split", "part", "fold"), SPLITS, taken={ends.id, label, owner})
+    weight = weight or find_weight(edges, taken={ends.source, ends.target}, note=check.note)
+    settings |= {"id": ends.id, "label": label, "source": ends.source, "target": ends.target}
+    settings |= {name: value for name, value in (("owner", owner), ("split", split)) if value}
+    roles = {ends.id: "id", label: "label", owner: "owner", split: "split"}
+    found = profiles(nodes, "nodes", {k: v for k, v in roles.items() if k}, check.error, check.note)
+    roles = {ends.source: "source", ends.target: "target", weight: "weight"}
+    check.columns = found + profiles(edges, "edges", {k: v for k, v in roles.items() if k})
+    _check_ids(check, nodes, edges, ends)
+    if label:
+        _check_labels(check, nodes, label)
+    if owner:
+        _check_owners(check, nodes, owner)
+    if weight:
+        _check_weights(check, edges, weight)
+    _reading(check, nodes, edges, found, directed)
+    if check.usable:
+        _try(check)
+
+
+def _reading(
+    check: Check, nodes: Opened, edges: Opened, found: list[Profile], directed: bool
+) -> None:
+    """The options that say how files, numbers and features are read."""
+    settings = check.settings
+    if not any(column.use.startswith("feature") for column in found):
+        check.error(f"'{nodes.path}' has no column that could be a feature; add at least one.")
+    if any(column.use.startswith("left out") for column in found):
+        settings["features"] = [c.column for c in found if c.use.startswith("feature")]
+    categorical = [c.column for c in found if c.use == "feature: categories, as listed"]
+    if categorical:
+        settings["categorical"] = categorical
+    if any(
+        c.missing and c.type in ("number", "date") and c.use.startswith("feature") for c in found
+    ):
+        settings["missing"] = "median"
+    settings["standardise"] = True
+    settings["directed"] = directed
+    for option, mark, usual in (
+        ("separator", nodes.separator, ","),
+        ("decimal", nodes.table.decimal, ""),
+        ("edges_separator", edges.separator, nodes.separator),
+        ("edges_decimal", edges.table.decimal, nodes.table.decimal),
+    ):
+        if mark != usual:
+            settings[option] = mark or "."
+    if not directed:
+        check.note("edges count both ways; --directed keeps their directions.", edges.frame.height)
+
+
+def _check_ids(check: Check, nodes: Opened, edges: Opened, ends: Ends) -> None:
+    ids = nodes.text(ends.id)
+    again = (~ids.is_first_distinct() & ids.is_not_null()).arg_true()
+    _count(check, nodes, ends.id, ids.is_null(), "have no id; give every node one")
+    if len(again):
+        check.error(
+            f"'{nodes.path}', column '{ends.id}': {len(again)} rows repeat the id of an earlier "
+            f"one, {sample_of(nodes, ids, again)}; give every node one row.",
+            len(again),
+        )
+    known = ids.drop_nulls().unique()
+    for column in (ends.source, ends.target):
+        keys = edges.text(column)
+        _count(check, edges, column, keys.is_null(), "have no id; give every edge two ends")
+        lost = (keys.is_not_null() & ~keys.is_in(known.implode())).arg_true()
+        if len(lost):
+            check.error(
+                f"'{edges.path}', column '{column}': {len(lost)} ends are no node of "
+                f"'{nodes.path}', {sample_of(edges, keys, lost)}; add these nodes or drop the "
+                f"edges.",
+                len(lost),
+            )
+    pairs = polars.DataFrame({"a": edges.text(ends.source), "b": edges.text(ends.target)})
+    loops = int((pairs["a"] == pairs["b"]).sum())
+    if loops:
+        check.note(f"{loops} edges lead from a node to itself and are dropped.", loops)
+    repeated = int(pairs.height - pairs.unique().height)
+    if repeated:
+        check.note(
+            f"{repeated} edges repeat an earlier one: their weights are added, or they are dropped "
+            f"where edges have none.",
+            repeated,
+        )
+    alone = len(known) - int(known.is_in(polars.concat([pairs["a"], pairs["b"]]).implode()).sum())
+    if alone:
+        check.note(f"{alone} nodes have no edge.", alone)
+
+
+def _count(check: Check, file: Opened, column: str, where: polars.Series, what: str) -> None:
+    rows = where.arg_true()
+    if len(rows):
+        place = file.table.place(int(rows[0]))
+        check.error(
+            f"'{file.path}', column '{column}': {len(rows)} rows {what} (first in {place}).",
+            len(rows),
+        )
+
+
+def _check_labels(check: Check, nodes: Opened, label: str) -> None:
+    labels = nodes.text(label)
+    classes = labels.drop_nulls().value_counts(sort=True)
+    if classes.height < 2:
+        check.error(
+            f"'{nodes.path}', column '{label}': there is one class; two are needed to learn."
+        )
+        return
+    if labels.null_count():
+        check.note(f"{labels.null_count()} nodes have no label.", labels.null_count())
+    name, count = classes.row(-1)
+    if count < _RARE * (len(labels) - labels.null_count()):
+        check.note(
+            f"the class '{name}' is rare: {count} of {len(labels) - labels.null_count()} labelled "
+            f"nodes, so accuracy says little.",
+            count,
+        )
+
+
+def _check_owners(check: Check, nodes: Opened, owner: str) -> None:
+    owners = nodes.text(owner)
+    _count(check, nodes, owner, owners.is_null(), "have no owner; give every node one")
+    sizes = owners.drop_nulls().value_counts(sort=True)
+    if sizes.height < 2:
+        check.error(
+            f"'{nodes.path}', column '{owner}': there is one owner; a federation has several."
+        )
+        return
+    check.note(
+        f"{sizes.height} owners, from {sizes.row(-1)[1]} ('{sizes.row(-1)[0]}') to "
+        f"{sizes.row(0)[1]} nodes ('{sizes.row(0)[0]}').",
+        sizes.height,
+    )
+
+
+def _check_weights(check: Check, edges: Opened, weight: str) -> None:
+    numbers = edges.numbers(weight)
+    where: dict[str, Callable[[], polars.Series]] = {
+        "are empty or no number": lambda: numbers.is_null() | numbers.is_nan(),
+        "are negative": lambda: numbers < 0,
+        "are infinite": lambda: numbers.is_infinite(),
+    }
+    for what, test in where.items():
+        _count(check, edges, weight, test().fill_null(False), f"{what}; weights are at least 0")
+    check.settings["weight"] = weight
+    median = float(np.nan_to_num(numbers.drop_nulls().median() or 0.0))  # type: ignore[arg-type]
+    if median > _LOG_ABOVE:
+        check.settings["weight_scale"] = "log"
+        check.note(
+            f"the column '{weight}' weighs the edges; its median is {median:g}, so log(1 + weight) "
+            f"is used, or a node itself, which weighs 1, would count for nothing.",
+            len(numbers),
+        )
+    else:
+        check.note(f"the column '{weight}' weighs the edges.", len(numbers))
+
+
+def _try(check: Check) -> None:
+    """Read the tables as they will be read; what is refused then is a problem now."""
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in check.settings.items()
+    }
+    try:
+        Tables(**options).load()
+    except AtollError as problem:
+        check.error(str(problem))
