@@ -1,8 +1,6 @@
 """The exported module says what Atoll says, and needs no Atoll."""
 
 import ast
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,6 +13,7 @@ from atoll.inference.export import export
 from atoll.inference.kept import open_run
 from atoll.inference.predict import logits
 from atoll.models.base import models
+from exported_scores import scores
 
 pytest.importorskip("torch_geometric")
 
@@ -30,17 +29,6 @@ MODELS = [
     {"name": "appnp", "hidden": 8, "hops": 4, "alpha": 0.3},
     {"name": "mlp", "hidden": 8},
 ]
-# Loads a module from a folder and scores a graph, in a process that can't import Atoll.
-SCORE = """
-import sys, torch
-sys.modules["atoll"] = sys.modules["safetensors"] = None
-sys.path.insert(0, sys.argv[1])
-import model
-x, edges = torch.load(sys.argv[2])
-assert not model.load().training
-with torch.no_grad():
-    torch.save((model.load()(x, edges), model.CLASSES), sys.argv[3])
-"""
 
 
 def run(run_dir, **sections):
@@ -52,16 +40,6 @@ def run(run_dir, **sections):
         "run": {"rounds": 3},
     }
     return run_experiment(resolve(usual | sections), run_dir)
-
-
-def scores(folder, graph, tmp_path, dtype=torch.float32):
-    inputs, outputs = tmp_path / "inputs.pt", tmp_path / "outputs.pt"
-    x, edges = torch.from_numpy(dense(graph.x)).to(dtype), torch.from_numpy(graph.edges)
-    torch.save((x, edges), inputs)
-    subprocess.run(
-        [sys.executable, "-c", SCORE, str(folder), str(inputs), str(outputs)], check=True
-    )
-    return torch.load(outputs)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: " ".join(map(str, m.values())))
