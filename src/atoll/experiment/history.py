@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars
 from atoll.errors import AtollError
 from atoll.federation.protocol import Replies
 from atoll.graph import SPLITS
-from atoll.tasks.metrics import NO_SCORE, best_of, better
+from atoll.tasks.metrics import NO_SCORE, RANKING, best_of, better
 from atoll.tasks.pooled import OverAll
 
 _COUNT, _EXTENDED = "metric/nodes", "metric/extended"
@@ -72,6 +73,18 @@ class History:
             return False
         self.top = val
         return True
+
+    def amend(self, ranking: Mapping[int, np.ndarray]) -> None:
+        """Areas and recall of clients ``[3, splits]`` in the round that was added last."""
+        if not ranking or not self.fresh:
+            return
+        columns = self.fresh[-1]
+        found = np.stack([ranking[client] for client in columns["client"].tolist()])
+        for j, metric in enumerate(RANKING):
+            for i, split in enumerate(SPLITS):
+                columns[f"{split}_{metric}"] = np.where(
+                    found[:, j, i] != NO_SCORE, found[:, j, i], np.nan
+                )
 
     def add_over_all(self, round: int, found: OverAll) -> None:
         """Scores of all test nodes together in a round."""

@@ -9,13 +9,11 @@ import numpy as np
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.graph import Graph
-from atoll.tasks.metrics import always
+from atoll.tasks.metrics import RANKING, always
 from atoll.tasks.nodes import NodeClassification, training_counts
 
 # A class of two is rare below this share of the training nodes.
 RARE = 0.1
-# What nodes of one class only do not have.
-_NEEDS_BOTH = ("roc_auc", "pr_auc", "recall_at_precision")
 
 
 def metric_of(experiment: Experiment) -> str:
@@ -35,7 +33,7 @@ def chosen_metric(experiment: Experiment, graphs: Sequence[Graph]) -> tuple[str,
     if not isinstance(task, NodeClassification):
         return metric, ""
     measurable = any(len(np.unique(graph.y[graph.val])) > 1 for graph in graphs)
-    if metric in _NEEDS_BOTH and not measurable:
+    if metric in RANKING and not measurable:
         raise AtollError(
             f"no round can be chosen by {metric}, since no client has validation nodes of two "
             f"classes; choose run.metric = 'accuracy' or give split.val more."

@@ -80,6 +80,7 @@ class Rounds:
             replies = self.further(replies, last)
         val = self.history.add(r, replies, seconds, up, down)
         if self.history.leads(val) or last:
+            self.history.amend(listener.ranking())
             together = listener.over_all() or (replies and from_counts(replies.body))
             if together:
                 self.history.add_over_all(r, together)

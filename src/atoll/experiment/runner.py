@@ -39,6 +39,8 @@ from atoll.methods.base import Info
 from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
 from atoll.rng import server_stream, stream
+from atoll.tasks.metrics import RANKING
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import Kinds
 
 log = logging.getLogger("atoll")
@@ -96,6 +98,8 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)
     task = experiment.method.task.settled(parties.graphs)
+    if isinstance(task, NodeClassification) and experiment.run.metric in RANKING:
+        task = replace(task, areas="always")
     method = replace(experiment.method, task=task)
     host = Host(method, cohort, experiment.run.seed, experiment.run.chunk)
     info = Info(

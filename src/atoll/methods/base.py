@@ -84,6 +84,9 @@ class Method:
     # What the method can be trained for.
     tasks: ClassVar[tuple[str, ...]] = ("nodes", "links")
 
+    # Whether clients train on the task's loss, so that its class weights have an effect.
+    weighs_classes: ClassVar[bool] = True
+
     task: Task = field(default_factory=NodeClassification)
     model: Model = field(default_factory=GCN)
     optimizer: Optimizer = field(default_factory=Adam)
@@ -126,6 +129,11 @@ class Method:
             raise AtollError(
                 f"{self.registered_name} can't be trained for the task "
                 f"'{self.task.registered_name}'; it knows {', '.join(self.tasks)}."
+            )
+        if not self.weighs_classes and getattr(self.task, "class_weight", "none") != "none":
+            raise AtollError(
+                f"{self.registered_name} trains on a loss of its own, which knows no class "
+                f"weights; set task.class_weight=none."
             )
 
     @property

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 # In this order in an array of scores; accuracy and log loss (``loss``) are beside them.
-EXTENDED = ("balanced_accuracy", "macro_f1", "f1", "roc_auc", "pr_auc", "recall_at_precision")
+RANKING = ("roc_auc", "pr_auc", "recall_at_precision")
+EXTENDED = ("balanced_accuracy", "macro_f1", "f1", *RANKING)
 # What the best round may be chosen by where nodes are classified.
 NODE_METRICS = ("accuracy", "loss", *EXTENDED)
 # The one that is the better the lower it is.
@@ -50,16 +51,19 @@ class Cells:
             object.__setattr__(self, f"_{name}", array)
 
     def extended(
-        self, guess: np.ndarray, scores: np.ndarray, positive: int, precision: float
+        self, guess: np.ndarray, scores: np.ndarray | None, positive: int, precision: float
     ) -> np.ndarray:
         """All figures of :data:`EXTENDED`, ``[count, 6]``.
 
         ``guess [n]`` is each node's predicted class, ``scores [R, n]`` how much it looks like each
-        of the ranked classes; ``positive`` is the class that ``f1`` is of, -1 if there is none.
+        of the ranked classes; without it there are no areas and recalls. ``positive`` is the class
+        that ``f1`` is of, -1 if there is none.
         """
         table = self.confusion(guess)
         columns = [balanced_accuracy(table), macro_f1(table), f1_of(table, positive)]
-        return np.stack([*columns, *self.ranking(scores, precision)], axis=1)
+        none = np.full((len(RANKING), self.count), NO_SCORE)
+        ranking = none if scores is None else self.ranking(scores, precision)
+        return np.stack([*columns, *ranking], axis=1)
 
     def confusion(self, guess: np.ndarray) -> np.ndarray:
         """How many nodes of each class (rows) are taken for each ``[count, classes, classes]``."""

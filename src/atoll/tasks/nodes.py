@@ -20,7 +20,7 @@ from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task, tasks
 from atoll.tasks.metrics import EXTENDED, Cells
-from atoll.tasks.pooled import LISTENER, Scored
+from atoll.tasks.pooled import LISTENER
 from atoll.tree import Params
 
 
@@ -40,6 +40,9 @@ class NodeClassification(Task):
     Of two classes, ``positive`` (a name or number) is the one that F1, ROC-AUC, PR-AUC and recall
     are about; by default the rarer one among training nodes. ``precision`` is what the recall
     (``recall_at_precision``) is taken at. Losses that are reported are never weighted.
+
+    Areas and recalls of more than two classes take a sort of the nodes per class, which a round of
+    a small federation would feel; ``areas = "always"`` has them in every scored round all the same.
     """
 
     metric: ClassVar[str] = "accuracy"
@@ -51,6 +54,7 @@ class NodeClassification(Task):
     class_weight: Literal["none", "balanced"] = "none"
     positive: int | str = ""
     precision: float = option(0.9, above=0, at_most=1)
+    areas: Literal["auto", "always"] = "auto"
 
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
         if self.label_noise == 0 or graph.classes < 2:
@@ -113,13 +117,15 @@ class NodeClassification(Task):
             f"cells of {classes} classes, {ranked}",
             lambda: Cells(y.numpy(), cell.numpy(), len(size), classes, ranked),
         )
-        scores = _ranking_scores(chosen, ranked)
+        now = classes == 2 or self.areas == "always"
+        scores = _ranking_scores(chosen, ranked) if now else None
         listener = LISTENER.get()
         if listener is not None:
-            listener.heard[cohort.clients] = Scored(
+            listener.hear(
+                cohort.clients,
                 cells,
                 guess.numpy(),
-                scores,
+                lambda: _ranking_scores(chosen, ranked) if scores is None else scores,
                 losses.numpy(),
                 positive,
                 self.precision,

@@ -6,7 +6,7 @@ all clients are in this process, so that whoever asks them for scores can listen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Scored(NamedTuple):
 
     cells: Cells
     guess: np.ndarray
-    scores: np.ndarray
+    ranking_scores: Callable[[], np.ndarray]
     losses: np.ndarray
     positive: int
     precision: float
@@ -44,6 +44,21 @@ class Listener:
     """What was scored last of each group of clients."""
 
     heard: dict[tuple[int, ...], Scored] = field(default_factory=dict)
+    # Clients that were scored on two tasks, of which the last one counts in tests.
+    twice: bool = False
+
+    def hear(self, clients: tuple[int, ...], *scored: Any) -> None:
+        self.twice |= clients in self.heard
+        self.heard[clients] = Scored(*scored)
+
+    def ranking(self) -> dict[int, np.ndarray]:
+        """Areas and recall of each client ``[3, splits]``, where one task was scored."""
+        found: dict[int, np.ndarray] = {}
+        for clients, part in self.heard.items():
+            values = part.cells.ranking(part.ranking_scores(), part.precision)
+            by_client = values.reshape(len(values), len(clients), len(SPLITS))
+            found |= {client: by_client[:, i] for i, client in enumerate(clients)}
+        return {} if self.twice else found
 
     def over_all(self) -> OverAll | None:
         """None where nobody was heard, or where clients tell different classes apart."""
@@ -57,7 +72,7 @@ class Listener:
                 [part.cells.y for part in parts],
                 [part.guess for part in parts],
                 [part.losses for part in parts],
-                [part.scores for part in parts],
+                [part.ranking_scores() for part in parts],
             )
         )
         if not len(y):

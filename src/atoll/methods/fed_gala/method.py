@@ -177,7 +177,7 @@ class FedGala(GlobalModel):
         if coins is None:
             return self.task.loss(self.model, w, cohort, rng) * scale_K
         Z = self.model.apply(w, cohort, rng)
-        L_C = nll(Z, cohort) * scale_K
+        L_C = nll(Z, cohort, getattr(self.task, "class_weight", "none")) * scale_K
         non_links = sample_negatives(cohort, coins)
         L_GAE = link_loss(Z, positive_links(cohort), non_links, cohort, self.link_mean)
         return self.link_weight * L_GAE + (1 - self.link_weight) * L_C

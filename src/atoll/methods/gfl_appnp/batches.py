@@ -63,6 +63,7 @@ class BatchedMLP(Method):
     """Local training of an MLP in batches, which ``fed-mlp`` and ``mlp`` share."""
 
     tasks = ("nodes",)
+    weighs_classes = False
 
     model: Model = field(default_factory=bare_mlp)
     optimizer: Optimizer = field(default_factory=lambda: SGD(lr=0.1))

@@ -68,6 +68,7 @@ class GFLAPPNP(Method):
 
     tasks = ("nodes",)
     needs_labels = False
+    weighs_classes = False
     needs_network = True
 
     model: Model = field(default_factory=lambda: bare_mlp("glorot"))

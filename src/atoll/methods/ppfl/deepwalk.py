@@ -41,6 +41,7 @@ class PpflDeepWalk(EmbeddingAlignment):
     """
 
     needs_labels = False
+    weighs_classes = False
     private = PRIVATE | {"vectors", "contexts"}
 
     dimensions: int = option(16, at_least=1)
