@@ -90,12 +90,13 @@ def test_a_wrong_cell_of_parquet_is_named_by_its_row(read, values, said):
     [
         ("id", "column 'id': it holds Float64; ids are text or whole numbers."),
         ("label", "column 'label': it holds Date; only text, numbers and booleans can be names."),
-        ("born", "column 'born': it holds Date; features are numbers, text, booleans or lists of "
+        ("born", "column 'born': it holds Time; features are numbers, text, booleans or lists of "
          "numbers: convert it, or leave it out of data.features."),
     ],
 )  # fmt: skip
 def test_columns_of_a_type_that_means_nothing_here(read, column, said):
     columns = {"id": ["a", "b"], "label": ["x", "y"], "born": [1, 2]}
     date = polars.Series(["2020-01-01", "2020-01-02"]).str.to_date()
-    columns[column] = [0.5, 1.5] if column == "id" else date
+    time = polars.Series(["10:00", "11:00"]).str.to_time("%H:%M")
+    columns[column] = {"id": [0.5, 1.5], "label": date, "born": time}[column]
     assert complaint(read, columns) == f"'n.parquet', {said}"

@@ -42,6 +42,7 @@ def profiles(
         if column in roles:
             gaps = values.is_null()
             use = roles[column]
+            kind = "text" if use in ("id", "source", "target") else kind
         elif side == "edges":
             use = "not used"
         else:
@@ -57,7 +58,7 @@ def profiles(
 def sample_of(file: Opened, values: polars.Series, rows: polars.Series) -> str:
     """The first of some rows, to look it up by."""
     row = int(rows[0])
-    return f"first '{values[row]}' in {file.table.place(row)}"
+    return f"first: '{values[row]}' in {file.table.place(row)}"
 
 
 def _kind(file: Opened, column: str) -> tuple[str, polars.Series]:
@@ -108,7 +109,7 @@ def _odd_entries(file: Opened, column: str, gaps: polars.Series, error: Say | No
     odd = (~gaps & file.numbers(column).is_null()).arg_true()
     if len(odd) and error is not None:
         error(
-            f"'{file.path}', column '{column}': {len(odd)} entries are no numbers, as the others "
-            f"are, {sample_of(file, values, odd)}; correct or empty them.",
+            f"'{file.path}', column '{column}': {len(odd)} of {len(values)} entries are no "
+            f"numbers, as the others are ({sample_of(file, values, odd)}); correct or empty them.",
             len(odd),
         )

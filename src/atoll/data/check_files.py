@@ -36,6 +36,8 @@ class Opened:
     def text(self, column: str) -> polars.Series:
         """A column as text, null where it is empty."""
         values = self.frame[column]
+        if isinstance(values.dtype, polars.List | polars.Array):
+            return values.cast(polars.List(polars.String)).list.join(" ")
         plain = values if values.dtype == polars.String else values.cast(polars.String)
         return plain.replace("", None)
 
@@ -98,8 +100,9 @@ def _table(file: Path, separator: str, error: Say) -> Table:
         places.append(line)
     if odd:
         error(
-            f"'{file}': {len(odd)} lines do not have the {len(names)} fields that the header names "
-            f"(first line {odd[0]}); correct them (text with a separator in it needs quotes).",
+            f"'{file}': {len(odd)} of {len(odd) + len(rows)} lines have more or fewer than the "
+            f"{len(names)} fields that the header names (first: line {odd[0]}); correct them (text "
+            f"with a separator in it needs quotes).",
             len(odd),
         )
     if not rows:

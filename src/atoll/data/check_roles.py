@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -108,7 +109,7 @@ def _by_name(
                 return column
     for name in names if parts else ():
         for column in columns:
-            if name in column.lower().replace("-", "_").split("_"):
+            if name in re.split(r"[\W_]+", column.lower()):
                 return column
     return ""
 

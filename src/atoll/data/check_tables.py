@@ -85,6 +85,7 @@ def check_tables(
             opened[side] = open_file(path, side, check.error, check.note)
         except AtollError as problem:
             check.error(str(problem))
+    check.columns = [p for side, file in opened.items() for p in profiles(file, side, {})]
     given = {"id": id, "label": label, "owner": owner}
     if len(opened) == 2:
         _check_both(check, opened["nodes"], opened["edges"], given, weight, directed)
@@ -111,9 +112,10 @@ def _check_both(
             weight = "" if option == "weight" else weight
     ends = find_ends(nodes, edges, given["id"])
     if ends is None:
+        swapped = find_ends(edges, nodes) is not None
         check.error(
             f"no column of '{nodes.path}' holds the ids that two columns of '{edges.path}' refer "
-            f"to; name it with --id, or give the right pair of files."
+            + ("to; the nodes come first, then the edges." if swapped else "to; check the files.")
         )
         return
     label = given["label"] or find_label(nodes, taken={ends.id})
@@ -175,22 +177,22 @@ def _reading(
 def _check_ids(check: Check, nodes: Opened, edges: Opened, ends: Ends) -> None:
     ids = nodes.text(ends.id)
     again = (~ids.is_first_distinct() & ids.is_not_null()).arg_true()
-    _count(check, nodes, ends.id, ids.is_null(), "have no id; give every node one")
+    _count(check, nodes, ends.id, ids.is_null(), "the id is missing; give every node one")
     if len(again):
         check.error(
-            f"'{nodes.path}', column '{ends.id}': {len(again)} rows repeat the id of an earlier "
-            f"one, {sample_of(nodes, ids, again)}; give every node one row.",
+            f"'{nodes.path}', column '{ends.id}': {len(again)} of {len(ids)} rows repeat the id of "
+            f"an earlier one ({sample_of(nodes, ids, again)}); give every node one row.",
             len(again),
         )
     known = ids.drop_nulls().unique()
     for column in (ends.source, ends.target):
         keys = edges.text(column)
-        _count(check, edges, column, keys.is_null(), "have no id; give every edge two ends")
+        _count(check, edges, column, keys.is_null(), "the id is missing; give every edge two ends")
         lost = (keys.is_not_null() & ~keys.is_in(known.implode())).arg_true()
         if len(lost):
             check.error(
-                f"'{edges.path}', column '{column}': {len(lost)} ends are no node of "
-                f"'{nodes.path}', {sample_of(edges, keys, lost)}; add these nodes or drop the "
+                f"'{edges.path}', column '{column}': {len(lost)} of {len(keys)} ends are no node "
+                f"of '{nodes.path}' ({sample_of(edges, keys, lost)}); add these nodes or drop the "
                 f"edges.",
                 len(lost),
             )
@@ -207,7 +209,7 @@ def _check_ids(check: Check, nodes: Opened, edges: Opened, ends: Ends) -> None:
         )
     alone = len(known) - int(known.is_in(polars.concat([pairs["a"], pairs["b"]]).implode()).sum())
     if alone:
-        check.note(f"{alone} nodes have no edge.", alone)
+        check.note(f"{alone} of {len(known)} nodes have no edge.", alone)
 
 
 def _count(check: Check, file: Opened, column: str, where: polars.Series, what: str) -> None:
@@ -215,7 +217,8 @@ def _count(check: Check, file: Opened, column: str, where: polars.Series, what: 
     if len(rows):
         place = file.table.place(int(rows[0]))
         check.error(
-            f"'{file.path}', column '{column}': {len(rows)} rows {what} (first in {place}).",
+            f"'{file.path}', column '{column}': in {len(rows)} of {len(where)} rows {what} (first: "
+            f"{place}).",
             len(rows),
         )
 
@@ -229,7 +232,9 @@ def _check_labels(check: Check, nodes: Opened, label: str) -> None:
         )
         return
     if labels.null_count():
-        check.note(f"{labels.null_count()} nodes have no label.", labels.null_count())
+        check.note(
+            f"{labels.null_count()} of {len(labels)} nodes have no label.", labels.null_count()
+        )
     name, count = classes.row(-1)
     if count < _RARE * (len(labels) - labels.null_count()):
         check.note(
@@ -241,7 +246,7 @@ def _check_labels(check: Check, nodes: Opened, label: str) -> None:
 
 def _check_owners(check: Check, nodes: Opened, owner: str) -> None:
     owners = nodes.text(owner)
-    _count(check, nodes, owner, owners.is_null(), "have no owner; give every node one")
+    _count(check, nodes, owner, owners.is_null(), "the owner is missing; give every node one")
     sizes = owners.drop_nulls().value_counts(sort=True)
     if sizes.height < 2:
         check.error(
@@ -258,9 +263,9 @@ def _check_owners(check: Check, nodes: Opened, owner: str) -> None:
 def _check_weights(check: Check, edges: Opened, weight: str) -> None:
     numbers = edges.numbers(weight)
     where: dict[str, Callable[[], polars.Series]] = {
-        "are empty or no number": lambda: numbers.is_null() | numbers.is_nan(),
-        "are negative": lambda: numbers < 0,
-        "are infinite": lambda: numbers.is_infinite(),
+        "the weight is empty or no number": lambda: numbers.is_null() | numbers.is_nan(),
+        "the weight is negative": lambda: numbers < 0,
+        "the weight is infinite": lambda: numbers.is_infinite(),
     }
     for what, test in where.items():
         _count(check, edges, weight, test().fill_null(False), f"{what}; weights are at least 0")

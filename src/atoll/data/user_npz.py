@@ -40,11 +40,12 @@ class Npz(Dataset):
 
     def _graph(self, where: str, arrays: _Arrays) -> Graph:
         names = arrays.get("class_names", np.zeros(0, dtype=str))
+        x = _features(where, arrays)
         edges, weights = _edges(where, arrays)
         masks = {split: arrays.get(f"{split}_mask") for split in SPLITS}
         return checked_graph(
             where,
-            x=_features(where, arrays),
+            x=x,
             edges=edges,
             weights=weights,
             labels=_one_of(where, arrays, "labels", "y", "labels"),

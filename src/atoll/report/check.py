@@ -44,7 +44,7 @@ def problem_lines(check: Check) -> list[str]:
     notes = [p for p in check.problems if p.severity == "note"]
     lines = [f"{problem.severity}: {problem.text}" for problem in (*errors, *notes)]
     if errors:
-        lines.append(f"{len(errors)} problems to solve before these tables can be used.")
+        lines.append(f"These tables can't be used yet; errors to correct: {len(errors)}.")
     return lines
 
 

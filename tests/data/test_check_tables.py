@@ -1,0 +1,190 @@
+"""A check of two tables: every column, every problem, and a config that runs as it is."""
+
+import numpy as np
+import polars
+import pytest
+
+from atoll.data import Tables
+from atoll.data.check_tables import check_tables
+from fraud_table import write_fraud_table
+
+NODES = """Customer No;Salary;Rate;Joined;Region;Code;Notes;Is Churn
+0012;1.234,50;12,5;2020-01-05;N;7;;1
+0013;2.000,00;3,1;2021-02-05;S;x;;0
+0014;n/a;4,0;;S;x;;0
+0015;900,00;5,5;2020-01-05;N;y;;1
+0016;850,10;5,7;2020-01-05;N;7;;
+0017;850,10;6,5;2020-01-05;N;7;;0
+"""
+EDGES = (
+    "caller,callee,w,place\n0012,0013,0.5,here\n0013,0014,2,there\n0016,0012,1,here\n0012,0012,1,\n"
+)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Writes two tables and checks them."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(nodes=NODES, edges=EDGES, **options):
+        (tmp_path / "people.csv").write_text(nodes, encoding="utf-8")
+        (tmp_path / "calls.csv").write_text(edges, encoding="utf-8")
+        return check_tables("people.csv", "calls.csv", **options)
+
+    return check
+
+
+def said(check, severity):
+    return [problem.text for problem in check.problems if problem.severity == severity]
+
+
+def loaded(check):
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in check.settings.items()}
+    return Tables(**options).load()
+
+
+def test_everything_is_guessed_and_can_be_loaded(files):
+    check = files(owner="Region")
+    assert said(check, "error") == []
+    assert check.settings == {
+        "nodes": "people.csv",
+        "edges": "calls.csv",
+        "id": "Customer No",
+        "label": "Is Churn",
+        "source": "caller",
+        "target": "callee",
+        "owner": "Region",
+        "weight": "w",
+        "features": ["Salary", "Rate", "Joined", "Code"],
+        "categorical": ["Code"],
+        "missing": "median",
+        "standardise": True,
+        "directed": False,
+        "separator": ";",
+        "decimal": ",",
+        "edges_separator": ",",
+        "edges_decimal": ".",
+    }
+    graph = loaded(check)
+    assert graph.feature_names == ("Salary", "Rate", "Joined", "Code=7", "Code=x", "Code=y")
+    assert sorted(set(graph.weights)) == [0.5, 1, 2]
+    assert check.experiment()["partition"] == {"name": "natural"}
+
+
+def test_one_line_per_column(files):
+    lines = {c.column: (c.type, c.missing, c.distinct, c.use) for c in files().columns}
+    assert lines["Customer No"] == ("text", 0, 6, "id")
+    assert lines["Salary"] == ("number", 1, 4, "feature: number")
+    assert lines["Joined"] == ("date", 1, 2, "feature: years since 2000")
+    assert lines["Region"] == ("text", 0, 2, "feature: categories")
+    assert lines["Notes"] == ("empty", 6, 0, "left out: empty")
+    assert lines["Is Churn"] == ("number", 1, 2, "label")
+    assert lines["place"] == ("text", 1, 2, "not used")
+
+
+def test_all_problems_at_once_with_their_counts(files):
+    nodes = NODES.replace("0015;", "0014;").replace("5,7", "abc").replace("0017;", ";")
+    nodes += "0018;1;2\n0019;1\n"
+    edges = EDGES + "0099,0012,-1,\n0098,0012,1,\n,0012,1,\n"
+    check = files(nodes, edges, weight="w", owner="Regio")
+    errors = "\n".join(said(check, "error"))
+    assert not check.usable
+    for sentence in (
+        "'people.csv': 2 of 8 lines have more or fewer than the 8 fields",
+        "'Regio': did you mean 'Region'?",
+        "column 'Rate': 1 of 6 entries are no numbers, as the others are (first: 'abc' in line 6)",
+        "column 'Customer No': in 1 of 6 rows the id is missing",
+        "1 of 6 rows repeat the id of an earlier one (first: '0014' in line 5)",
+        "column 'caller': 2 of 7 ends are no node of 'people.csv' (first: '0099' in line 6)",
+        "column 'caller': in 1 of 7 rows the id is missing; give every edge two ends",
+        "column 'w': in 1 of 7 rows the weight is negative",
+    ):
+        assert sentence in errors
+    assert any("lead from a node to itself" in note for note in said(check, "note"))
+
+
+def test_files_in_the_wrong_order_or_of_another_graph(files):
+    files()
+    check = check_tables("calls.csv", "people.csv")
+    assert "the nodes come first, then the edges." in said(check, "error")[0]
+    assert {column.column for column in check.columns} >= {"caller", "Rate"}
+    check = files(edges="caller,callee\np,q\n")
+    assert said(check, "error")[0].endswith("refer to; check the files.")
+
+
+def test_a_file_that_can_not_be_read_does_not_hide_the_other(files, tmp_path):
+    files()
+    (tmp_path / "latin.csv").write_bytes("id,größe\n1,2\n".encode("latin-1"))
+    check = check_tables("latin.csv", "gone.csv")
+    assert [text.split(";")[0] for text in said(check, "error")] == [
+        "'latin.csv' is not UTF-8 text",
+        "there is no file 'gone.csv' (data.edges)",
+    ]
+
+
+def test_a_column_called_weight_that_holds_none_is_left_alone(files):
+    check = files(edges=EDGES.replace("0.5", "-0.5"))
+    assert check.usable
+    assert "weight" not in check.settings
+    assert any("'w' is not used as weights: 1 of 4" in note for note in said(check, "note"))
+
+
+def test_thousands_that_might_be_decimals_are_mentioned(files):
+    nodes = 'id,label,sum\na,x,"1,234"\nb,y,"2,345"\n'
+    check = files(nodes, "source,target\na,b\n")
+    assert check.settings["decimal"] == "."
+    assert any("in '1,234' the comma is taken to set thousands" in n for n in said(check, "note"))
+    assert loaded(check).feature_names == ("sum",)
+
+
+def test_parquet_is_checked_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    polars.DataFrame(
+        {
+            "id": [1, 2, 3],
+            "label": ["x", "y", None],
+            "age": [1.0, None, 3.0],
+            "old": [True, False, True],
+            "split": ["train", "val", None],
+            "vector": [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]],
+        }
+    ).write_parquet("n.parquet")
+    polars.DataFrame({"source": [1, 2], "target": [2, 3]}).write_parquet("e.parquet")
+    check = check_tables("n.parquet", "e.parquet")
+    assert said(check, "error") == []
+    assert check.settings["split"] == "split"
+    assert check.experiment()["split"] == {"kind": "public"}
+    assert loaded(check).features == 5
+
+
+@pytest.mark.parametrize("marks", [(",", "."), (";", ","), ("\t", ".")])
+def test_the_fraud_table_however_it_is_written(tmp_path, marks):
+    separator, decimal = marks
+    made = write_fraud_table(tmp_path, accounts=400, separator=separator, decimal=decimal)
+    check = check_tables(made.nodes, made.edges, directed=True)
+    assert said(check, "error") == []
+    chosen = check.settings
+    assert (chosen["id"], chosen["label"], chosen["owner"]) == ("account", "fraud", "bank")
+    assert (chosen["weight"], chosen["weight_scale"], chosen["missing"]) == (
+        "amount",
+        "log",
+        "median",
+    )
+    graph = loaded(check)
+    plain = write_fraud_table(tmp_path / "plain", accounts=400)
+    twin = loaded(check_tables(plain.nodes, plain.edges, directed=True))
+    np.testing.assert_array_equal(graph.x, twin.x)
+    np.testing.assert_array_equal(graph.weights, twin.weights)
+    gaps = sum(column.missing for column in check.columns if column.type == "number")
+    assert gaps == made.gaps
+    assert int(graph.y.sum()) == made.fraudulent
+    assert len(graph.holdings) == 4
+
+
+def test_the_fraud_table_is_the_same_for_the_same_seed(tmp_path):
+    one, two, other = (
+        write_fraud_table(tmp_path / name, accounts=200, seed=seed).nodes.read_bytes()
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert one == two
+    assert one != other
