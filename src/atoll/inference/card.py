@@ -31,9 +31,9 @@ def card(kept: Kept, position: int, shared: bool) -> str:
         f"| classes | {', '.join(kept.class_names)} |",
         f"| features | {kept.graphs[0].features} |",
         f"| nodes of this client | {own['nodes']}, of which {own['train_nodes']} trained on |",
-        f"| test {metric} of this client | {_percent(own[f'test_{metric}'])} |",
-        f"| test {metric}, mean over clients | {_percent(result.test_score)} |",
-        f"| validation {metric}, mean over clients | {_percent(result.val_score)} |",
+        f"| test {metric} of this client | {_shown(own[f'test_{metric}'], metric)} |",
+        f"| test {metric}, mean over clients | {_shown(result.test_score, metric)} |",
+        f"| validation {metric}, mean over clients | {_shown(result.val_score, metric)} |",
         f"| seed | {e.run.seed} |",
         "",
         "## What left the clients",
@@ -83,5 +83,7 @@ def _settings(kept: Kept) -> dict[str, object]:
     return {**table, "data": data}
 
 
-def _percent(score: float | None) -> str:
-    return "none" if score is None or score != score else f"{100 * score:.2f} %"
+def _shown(score: float | None, metric: str) -> str:
+    if score is None or score != score:
+        return "none"
+    return f"{score:.4f}" if metric == "loss" else f"{100 * score:.2f} %"
