@@ -9,7 +9,7 @@ import atoll
 def test_exported_names():
     assert atoll.__all__ == [
         "AtollError", "Cohort", "Comparison", "Experiment", "Graph", "Result", "Run", "compare",
-        "resume", "run",
+        "embed", "export", "predict", "resume", "run",
     ]  # fmt: skip
     for name in atoll.__all__:
         assert getattr(atoll, name).__name__ == name

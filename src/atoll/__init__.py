@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atoll.api import compare as compare
+    from atoll.api import embed as embed
+    from atoll.api import export as export
+    from atoll.api import predict as predict
     from atoll.api import resume as resume
     from atoll.api import run as run
     from atoll.cohort import Cohort as Cohort
@@ -28,6 +31,9 @@ _HOME = {
     "Result": "atoll.experiment.result",
     "Run": "atoll.experiment.config",
     "compare": "atoll.api",
+    "embed": "atoll.api",
+    "export": "atoll.api",
+    "predict": "atoll.api",
     "resume": "atoll.api",
     "run": "atoll.api",
 }

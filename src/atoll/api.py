@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import polars
 
 from atoll.comparison.compare import DEFAULT_METHODS, compare_methods
 from atoll.comparison.outcome import Comparison
@@ -17,6 +19,9 @@ from atoll.experiment.choices import choose
 from atoll.experiment.result import Result
 from atoll.experiment.runner import Progress, run_experiment
 from atoll.experiment.runner import resume as _resume
+from atoll.inference.embed import embed as _embed
+from atoll.inference.export import export as _export
+from atoll.inference.predict import predict as _predict
 from atoll.methods.base import Method
 from atoll.models.base import Model
 from atoll.optimizers.base import Optimizer
@@ -137,3 +142,38 @@ def resume(run_dir: str | Path, progress: Progress | None = None) -> Result:
             f"with atoll.compare and the same arguments."
         )
     return _resume(Path(run_dir), progress)
+
+
+def predict(
+    run: str | Path | Result,
+    *,
+    client: str | None = None,
+    nodes: str | Path | None = None,
+    edges: str | Path | None = None,
+) -> polars.DataFrame:
+    """The class of each node and a probability per class, by the model of a run's best round.
+
+    Without ``nodes`` the run's own nodes; with it those of a table like the one trained on, which
+    ``edges`` link to each other and to known nodes. ``client`` is a name or a number.
+    """
+    return _predict(_run_dir(run), client, nodes, edges)
+
+
+def embed(run: str | Path | Result, *, client: str | None = None) -> polars.DataFrame:
+    """Each node's embedding, by the model of a run's best round: ``id``, ``client``, ``e0``, ..."""
+    return _embed(_run_dir(run), client)
+
+
+def export(
+    run: str | Path | Result,
+    out: str | Path,
+    *,
+    client: str | None = None,
+    to: Literal["torch", "onnx"] = "torch",
+) -> list[Path]:
+    """Write models as plain torch_geometric modules with weights and cards; returns the folders."""
+    return _export(_run_dir(run), out, client, to)
+
+
+def _run_dir(run: str | Path | Result) -> Path:
+    return run.run_dir if isinstance(run, Result) else Path(run)

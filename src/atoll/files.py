@@ -79,6 +79,14 @@ def write_json(path: Path, value: Any, mode: int | None = None) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n", mode)
 
 
+def read_json(path: Path) -> Any:
+    """A file of ours; one that is torn or altered is an error."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as problem:
+        raise damaged(path, problem) from problem
+
+
 def write_toml(path: Path, table: Mapping[str, Any], mode: int | None = None) -> None:
     write_text(path, tomli_w.dumps(table), mode)
 

@@ -171,7 +171,7 @@ def test_below_the_quorum_it_waits_then_stops_and_the_model_stays(tmp_path):
     with pytest.raises(AtollError, match=r"1 of 3 sites .* quorum of 2 .* that of round 2;"):
         coordinator.run()
     assert 1.5 < time.monotonic() - started < 20
-    round, state, _ = load_checkpoint(coordinator.run_dir)
+    round, state, *_ = load_checkpoint(coordinator.run_dir)
     assert round == 2
     held = flat(coordinator.rounds.state)
     assert set(held) == set(flat(state))

@@ -68,8 +68,8 @@ def test_a_run_directory_holds_everything(tmp_path):
     run_dir = tmp_path / "run"
     result = run_experiment(small(), run_dir)
     assert sorted(p.name for p in run_dir.iterdir() if p.is_file()) == [
-        "config.toml", "environment.toml", "history.parquet", "ledger.parquet", "over_all.parquet",
-        "parameters.safetensors", "rounds.parquet", "summary.json",
+        "best.safetensors", "config.toml", "environment.toml", "history.parquet", "ledger.parquet",
+        "over_all.parquet", "parameters.safetensors", "rounds.parquet", "summary.json",
     ]  # fmt: skip
     config = tomllib.loads((run_dir / "config.toml").read_text())
     assert resolve(config) == small()
@@ -147,7 +147,7 @@ def test_resume_law(name, stop, tmp_path):
         run_experiment(experiment, cut, StopAfter(stop))
     assert not (cut / "summary.json").exists()
     result = resume(cut)
-    for file in ("parameters.safetensors", "history.parquet"):
+    for file in ("parameters.safetensors", "best.safetensors", "history.parquet"):
         assert digest(cut / file) == digest(whole / file), file
     ledgers = [polars.read_parquet(folder / "ledger.parquet") for folder in (cut, whole)]
     assert ledgers[0].equals(ledgers[1])

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from atoll.cli import audit, check, data, deploy, experiments
+from atoll.cli import audit, check, data, deploy, experiments, use
 from atoll.cli.quiet import WithQuiet
 from atoll.errors import AtollError, Interrupted
 
@@ -27,6 +27,9 @@ for command in (
     experiments.compare,
     experiments.resume,
     experiments.reproduce,
+    use.predict,
+    use.embed,
+    use.export,
     check.check,
     data.list_,
     data.describe,

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from atoll.errors import AtollError
 from atoll.graph import Graph
@@ -28,6 +28,10 @@ class Dataset(ABC):
     @abstractmethod
     def load(self) -> Graph:
         """The whole graph, before splits and partition."""
+
+    def preprocessing(self) -> dict[str, Any] | None:
+        """What was fitted to the data to make features of it, for JSON; None if nothing was."""
+        return None
 
 
 def data_root() -> tuple[Path, bool]:

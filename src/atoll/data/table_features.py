@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import polars
@@ -25,6 +25,7 @@ from atoll.data.table_numbers import (
     refuse_holes,
     single,
     standardised,
+    with_fills,
 )
 from atoll.errors import AtollError
 from atoll.graph import Features
@@ -124,16 +125,25 @@ def united(parties: Sequence[list[Feature]]) -> list[Feature]:
     return result
 
 
+class Scaled(Protocol):
+    """How a column's numbers are scaled."""
+
+    def apply(self, values: np.ndarray) -> np.ndarray: ...
+
+
 def encode(
     table: Table,
     features: list[Feature],
-    standardise: bool,
+    standardise: bool | Mapping[str, Scaled],
     missing: Missing = "error",
     groups: Sequence[Group] | None = None,
+    fills: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Features, tuple[str, ...]]:
     """The feature matrix ``[n, f]`` float32, sparse where that saves, and its columns' names.
 
-    ``missing`` says how gaps are filled, ``groups`` for whom and from what: all rows by default.
+    ``standardise`` scales number columns by their own mean and deviation, or by given ones.
+    ``missing`` says how gaps are filled, ``groups`` for whom and from what: all rows by default;
+    ``fills`` has what was found before, one number per row, by column.
     """
     blocks: list[Features] = []
     every = np.arange(table.frame.height)
@@ -141,13 +151,20 @@ def encode(
         if feature.kind == "category":
             blocks.append(_one_hot(table, feature))
         else:
-            values = (_vectors if feature.kind == "vector" else _numbers)(table, feature)
+            values = raw_numbers(table, feature)
             if feature.kind != "vector":
-                values = filled(table, feature.column, values, missing, groups or [(every, every)])
+                if fills is None:
+                    party = groups or [(every, every)]
+                    values = filled(table, feature.column, values, missing, party)
+                elif feature.column in fills:
+                    values = with_fills(values, fills[feature.column], missing)
             refuse_holes(table, feature.column, values)
-            if standardise:
-                own = values.shape[1] - feature.indicator
+            own = values.shape[1] - feature.indicator
+            if standardise is True:
                 values = np.concatenate([standardised(values[:, :own]), values[:, own:]], axis=1)
+            elif standardise and feature.column in standardise:
+                scaled = standardise[feature.column].apply(values[:, :own])
+                values = np.concatenate([scaled, values[:, own:]], axis=1)
             blocks.append(single(table, feature.column, values))
     names = tuple(name for feature in features for name in feature.names())
     stored = sum(b.nnz if sparse.issparse(b) else np.count_nonzero(b) for b in blocks)  # type: ignore[union-attr, misc]
@@ -157,6 +174,11 @@ def encode(
         return sparse.csr_array(sparse.hstack([sparse.csr_array(b) for b in blocks])), names
     dense = [b.toarray() if sparse.issparse(b) else b for b in blocks]  # type: ignore[union-attr]
     return np.concatenate(dense, axis=1), names
+
+
+def raw_numbers(table: Table, feature: Feature) -> np.ndarray:
+    """The numbers of a column, or of the places of its vectors ``[n, width]``; NaN for a gap."""
+    return (_vectors if feature.kind == "vector" else _numbers)(table, feature)
 
 
 def _feature(table: Table, name: str, categorical: bool, agreed: tuple[str, ...]) -> Feature:

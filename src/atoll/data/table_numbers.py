@@ -107,21 +107,38 @@ def filled(
     for rows, fitting in groups:
         if not gaps[rows].any():
             continue
-        known = values[fitting][~gaps[fitting]]
-        known = known if len(known) else values[rows][~gaps[rows]]
-        if not len(known) and missing != "indicator":
+        fill = filling(values, (rows, fitting), missing)
+        if np.isnan(fill):
             raise table.unfit(
                 column,
                 f"the party that has {table.place(int(rows[0]))} has no number there to take the "
                 f"{missing} of; leave the column out, or set {table.prefix}missing to indicator.",
             )
-        average = np.mean if missing == "mean" else np.median
-        result[rows] = np.where(gaps[rows], average(known) if len(known) else 0.0, values[rows])
-    return (
-        np.concatenate([result, gaps.astype(np.float64)], axis=1)
-        if (missing == "indicator")
-        else result
-    )
+        result[rows] = np.where(gaps[rows], fill, values[rows])
+    return _indicated(result, gaps, missing)
+
+
+def filling(values: np.ndarray, group: Group, missing: Missing) -> float:
+    """What a party's gaps are filled with; NaN where it has no number and needs one."""
+    rows, fitting = group
+    gaps = np.isnan(values)
+    known = values[fitting][~gaps[fitting]]
+    known = known if len(known) else values[rows][~gaps[rows]]
+    if not len(known):
+        return 0.0 if missing == "indicator" else float("nan")
+    return float(np.mean(known) if missing == "mean" else np.median(known))
+
+
+def with_fills(values: np.ndarray, fill: np.ndarray, missing: Missing) -> np.ndarray:
+    """Numbers ``[n, 1]`` whose gaps get a number given for each row ``[n]``."""
+    gaps = np.isnan(values)
+    return _indicated(np.where(gaps, fill[:, None], values), gaps, missing)
+
+
+def _indicated(values: np.ndarray, gaps: np.ndarray, missing: Missing) -> np.ndarray:
+    if missing != "indicator":
+        return values
+    return np.concatenate([values, gaps.astype(np.float64)], axis=1)
 
 
 def refuse_holes(table: Table, column: str, values: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars
@@ -23,6 +24,7 @@ from atoll.data.table_columns import (
 )
 from atoll.data.table_features import Feature, encode, find_features
 from atoll.data.table_files import Table
+from atoll.data.table_fitted import Preprocessing
 from atoll.data.table_numbers import Group
 from atoll.data.table_weights import read_weights
 from atoll.data.user_arrays import assemble
@@ -47,17 +49,34 @@ class Tables(Columns, Dataset):
         return super().roles() | ({"owner": self.owner} if self.owner else {})
 
     def load(self) -> Graph:
-        nodes, edges = self.read_nodes(self.nodes, self.as_text()), self.read_edges(self.edges)
+        nodes, edges = self.node_table(), self.read_edges(self.edges)
         return graph_of(nodes, edges, self, Path(self.nodes).stem, self.owner)
+
+    def node_table(self) -> Table:
+        return self.read_nodes(self.nodes, self.as_text())
+
+    def preprocessing(self) -> dict[str, Any]:
+        nodes = self.node_table()
+        features, classes = find_features(nodes, self), classes_of(nodes, self)
+        y = class_numbers(nodes, self.label, label_names(nodes, self.label), classes)
+        splits = read_splits(nodes, self.split, y) if self.split else None
+        holdings = read_owners(nodes, self.owner) if self.owner else ()
+        groups = _fitting_groups(nodes.frame.height, holdings, splits)
+        parties = dict(zip([h.name for h in holdings] or [""], groups, strict=True))
+        return Preprocessing.fitted(nodes, features, self, classes, parties).as_json()
 
 
 def graph_of(nodes: Table, edges: Table, columns: Columns, name: str, owner: str = "") -> Graph:
     """The graph that two tables describe."""
     require_roles(nodes, columns)
     features = find_features(nodes, columns)
-    labels = label_names(nodes, columns.label)
-    classes = columns.class_names or sorted_names(labels.drop_nulls())
+    classes = classes_of(nodes, columns)
     return encoded_graph(nodes, edges, columns, features, classes, name, owner)
+
+
+def classes_of(nodes: Table, columns: Columns) -> tuple[str, ...]:
+    """The classes' names: those agreed on, or the labels found."""
+    return columns.class_names or sorted_names(label_names(nodes, columns.label).drop_nulls())
 
 
 def require_roles(nodes: Table, columns: Columns) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
@@ -12,15 +13,32 @@ from atoll.tree import Kinds, Tree, flat, nested, prefixed, subtree
 _KEPT = 2
 
 
-def save_checkpoint(run_dir: Path, round: int, server: Kinds, clients: Tree) -> None:
-    """The states after a round; those before it are kept in case this file is ever torn."""
+class Checkpoint(NamedTuple):
+    """A round, the states of both sides after it, and the models of the best round until then."""
+
+    round: int
+    server: Kinds
+    clients: Tree
+    best: Tree
+    of_best: dict[str, Any]
+
+
+def save_checkpoint(
+    run_dir: Path, round: int, server: Kinds, clients: Tree, best: Tree, of_best: dict[str, Any]
+) -> None:
+    """The states after a round and the best models so far.
+
+    The checkpoint before is kept in case this file is ever torn.
+    """
     folder = run_dir / "checkpoints"
-    write_tree(folder / f"round-{round:06d}.safetensors", joined(server, clients), {"round": round})
+    tree = joined(server, clients) | prefixed("best", best)
+    facts = {"round": round, "best": of_best}
+    write_tree(folder / f"round-{round:06d}.safetensors", tree, facts)
     for old in sorted(folder.glob("round-*.safetensors"))[:-_KEPT]:
         old.unlink()
 
 
-def load_checkpoint(run_dir: Path) -> tuple[int, Kinds, Tree] | None:
+def load_checkpoint(run_dir: Path) -> Checkpoint | None:
     """The newest states that can be read, with their round, or None if there never were any."""
     problem: AtollError | None = None
     for path in sorted((run_dir / "checkpoints").glob("round-*.safetensors"), reverse=True):
@@ -30,7 +48,13 @@ def load_checkpoint(run_dir: Path) -> tuple[int, Kinds, Tree] | None:
             log.warning("%s is damaged; trying the one before.", path.name)
             problem = torn
             continue
-        return int(facts["round"]), nested(subtree(tree, "server")), subtree(tree, "clients")
+        return Checkpoint(
+            int(facts["round"]),
+            nested(subtree(tree, "server")),
+            subtree(tree, "clients"),
+            subtree(tree, "best"),
+            facts.get("best", {}),
+        )
     if problem is not None:
         raise problem
     return None

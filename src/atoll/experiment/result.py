@@ -182,6 +182,9 @@ def store_setup(run_dir: Path, experiment: Experiment, threads: int) -> None:
     write_toml(run_dir / "config.toml", describe(experiment))
     facts = {"seed": experiment.run.seed, "threads": threads}
     write_toml(run_dir / "environment.toml", environment() | facts)
+    fitted = experiment.data.preprocessing()
+    if fitted is not None:
+        write_json(run_dir / "preprocessing.json", fitted)
 
 
 def store_result(

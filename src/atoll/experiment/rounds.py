@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from atoll.errors import AtollError, NoReplies
+from atoll.experiment.best import BestModels
 from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.config import Experiment
 from atoll.experiment.history import History
@@ -43,6 +44,7 @@ class Rounds:
         self.method = self.experiment.method
         metric = self.metric or metric_of(self.experiment)
         self.history = History(metric, self.method.task.extended)
+        self.best = BestModels(self.method)
 
     @property
     def over(self) -> bool:
@@ -84,19 +86,25 @@ class Rounds:
                 self.history.add_over_all(r, together)
         return val
 
+    def keep_if_best(self, val: float, clients: Tree) -> None:
+        """Keep the models that the last round was scored with if no round before was as good."""
+        self.best.consider(self.history, val, self.state, clients)
+
     def save(self, clients: Tree) -> None:
         """All that the next round depends on; ``clients`` are the clients' states that are here."""
         store_tables(self.run_dir, self.history, self.fed.ledger)
-        save_checkpoint(self.run_dir, self.done, self.state, clients)
+        best, of_best = self.best.tree, self.best.facts()
+        save_checkpoint(self.run_dir, self.done, self.state, clients, best, of_best)
 
     def restore(self) -> Tree | None:
         """Go back to what was saved last; returns the clients' states, or None if nothing was."""
         checkpoint = load_checkpoint(self.run_dir)
         if checkpoint is None:
             return None
-        self.done, self.state, clients = checkpoint
+        self.done, self.state = checkpoint.round, checkpoint.server
+        self.best.restore(checkpoint.best, checkpoint.of_best)
         restore_tables(self.run_dir, self.done, self.history, self.fed.ledger)
-        return clients
+        return checkpoint.clients
 
     def conclude(self) -> Replies | None:
         """What follows the last round: the figures that the method ends with."""
@@ -114,6 +122,7 @@ class Rounds:
         for remark in remarks:
             log.warning("%s: %s", self.method.registered_name, remark)
         rejected = len(self.fed.rejections)
+        self.best.store(self.run_dir, self.history.best().round)
         return store_result(
             self.run_dir,
             self.experiment,

@@ -206,6 +206,7 @@ class _Loop:
 
     def _round(self) -> None:
         val = self.rounds.complete()
+        self.rounds.keep_if_best(val, self.fed.host.state)
         if self.progress is not None:
             self.progress(self.rounds.done, val)
 

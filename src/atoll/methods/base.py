@@ -136,6 +136,22 @@ class Method:
                 f"weights; set task.class_weight=none."
             )
 
+    @property
+    def scorer(self) -> Method:
+        """The method whose :meth:`evaluate` scores clients: itself, unless it wraps another."""
+        return self
+
+    @property
+    def scores_plainly(self) -> bool:
+        """Whether a client's scores are those of a model on nodes, as :meth:`evaluate` has it."""
+        return type(self.scorer).evaluate is Method.evaluate
+
+    @property
+    def used_kinds(self) -> frozenset[str]:
+        """Kinds of a client's state that its scores depend on; empty: not known, so all."""
+        plain = self.scores_plainly and type(self).view is Method.view
+        return frozenset({"model"} if plain else ())
+
     def start(self, info: Info, seed: int) -> Kinds:
         """The server's first state."""
         return {}
@@ -158,7 +174,13 @@ class Method:
 
     def measure(self, fed: Federation, server: Kinds) -> Replies:
         """Ask every client how well the model it would use now does on its own nodes."""
-        return fed.ask("evaluate", expect=self.task.blank_scores())
+        sent = self.sent_to_score(server)
+        shared, each = sent.get("shared"), sent.get("each")
+        return fed.ask("evaluate", shared=shared, each=each, expect=self.task.blank_scores())
+
+    def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
+        """What clients are sent to be scored with: ``shared`` with all, or ``each`` its own row."""
+        return {}
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies | None:
         """After the last round: further figures of each client, as scalars of kind ``metric``."""

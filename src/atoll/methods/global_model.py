@@ -12,7 +12,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
+from atoll.federation.protocol import Federation, Reply, Total, client_step
 from atoll.methods.base import SCALAR, Info, Method
 from atoll.methods.client import Client
 from atoll.options import option
@@ -128,9 +128,8 @@ class GlobalModel(Method):
         nodes = torch.tensor(cohort.sizes, dtype=torch.float64)
         return Reply(size={"labelled": cohort.labelled, "nodes": nodes})
 
-    def measure(self, fed: Federation, server: Kinds) -> Replies:
-        sent = {"model": server["model"]} if self.evaluates == "global" else {}
-        return fed.ask("evaluate", shared=sent, expect=self.task.blank_scores())
+    def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
+        return {"shared": {"model": server["model"]}} if self.evaluates == "global" else {}
 
 
 _SIZES = ("labelled", "nodes")

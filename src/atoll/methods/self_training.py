@@ -108,6 +108,13 @@ class SelfTraining(Method):
     def measure(self, fed: Federation, server: Kinds) -> Replies:
         return self.wrapped.measure(fed, server)
 
+    def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
+        return self.wrapped.sent_to_score(server)
+
+    @property
+    def scorer(self) -> Method:
+        return self.wrapped.scorer
+
     def first_state(self, cohort: Cohort, rng: CohortRng) -> Tree:
         pseudo = self.pseudo_labels(cohort, rng)
         return self.wrapped.first_state(augmented(cohort, pseudo), rng) | prefixed("pseudo", pseudo)

@@ -43,12 +43,16 @@ def two_layers(
     return params if bias else without_biases(params)
 
 
+def hidden_layer(p: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+    """``relu(X W1 + b1)``, ``[N, hidden]``."""
+    return add_bias(cohort.linear(p["lin1.weight"]), p, "lin1.bias", cohort).relu_()
+
+
 def apply_two_layers(
     p: Mapping[str, Tensor], cohort: Cohort, rate: float, rng: CohortRng | None
 ) -> Tensor:
     """``relu(X W1 + b1) W2 + b2`` with dropout on the hidden layer, ``[N, classes]``."""
-    h = add_bias(cohort.linear(p["lin1.weight"]), p, "lin1.bias", cohort)
-    h = dropout(h.relu_(), rate, rng, cohort.sizes)
+    h = dropout(hidden_layer(p, cohort), rate, rng, cohort.sizes)
     return add_bias(ragged_linear(h, p["lin2.weight"], cohort.sizes), p, "lin2.bias", cohort)
 
 
@@ -73,6 +77,10 @@ class MLP(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         return apply_two_layers(params_K, cohort, self.dropout, rng)
+
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The hidden layer, activated ``[N, hidden]``."""
+        return hidden_layer(params_K, cohort)
 
 
 def bare_mlp(start: Start = "fan-in") -> MLP:

@@ -44,9 +44,13 @@ class SAGE(Model):
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
         p = params_K
-        h = cohort.linear(p["sage1.neighbour"], propagated="mean") + cohort.linear(p["sage1.self"])
-        h = add_bias(h, p, "sage1.bias", cohort).relu_()
-        h = dropout(h, self.dropout, rng, cohort.sizes)
+        h = dropout(self.intermediate(p, cohort), self.dropout, rng, cohort.sizes)
         neighbours = ragged_linear(h, p["sage2.neighbour"], cohort.sizes)
         own = ragged_linear(h, p["sage2.self"], cohort.sizes)
         return add_bias(cohort.operator("mean") @ neighbours + own, p, "sage2.bias", cohort)
+
+    def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The first layer's output, activated ``[N, hidden]``."""
+        p = params_K
+        h = cohort.linear(p["sage1.neighbour"], propagated="mean") + cohort.linear(p["sage1.self"])
+        return add_bias(h, p, "sage1.bias", cohort).relu_()

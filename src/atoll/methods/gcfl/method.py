@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.protocol import Federation, Reply, client_step
 from atoll.federation.tables import updated
 from atoll.methods.base import Info, Method, register
 from atoll.methods.client import Client
@@ -95,9 +95,8 @@ class GCFL(Method):
     def train(self, client: Client, model: Params) -> Reply:
         return Reply(model=client.fit(model), weight=client.cohort.labelled)
 
-    def measure(self, fed: Federation, server: Kinds) -> Replies:
-        sent = {"model": server["model"]} if self.evaluates == "cluster" else {}
-        return fed.ask("evaluate", each=sent, expect=self.task.blank_scores())
+    def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
+        return {"each": {"model": server["model"]}} if self.evaluates == "cluster" else {}
 
     def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
         of = server["cluster"]["of"]

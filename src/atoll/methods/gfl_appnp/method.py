@@ -153,9 +153,8 @@ class GFLAPPNP(Method):
             "noise": noise_source(A[rows], grad_h["moments"], trains) if self.aggregate else {},
         }
 
-    def measure(self, fed: Federation, server: Kinds) -> Replies:
-        shared, each = {"model": server["model"]}, {"context": context_of(server)}
-        return fed.ask("evaluate", shared=shared, each=each, expect=self.task.blank_scores())
+    def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
+        return {"shared": {"model": server["model"]}, "each": {"context": context_of(server)}}
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
         """``test_accuracy_by_mean``: test points judged by the mean of all of a client's points."""

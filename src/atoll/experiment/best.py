@@ -1,0 +1,102 @@
+"""The models that were scored in the best round: what a run is remembered by, and used for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from atoll.archive import read_tree, write_tree
+from atoll.errors import AtollError
+from atoll.experiment.history import History
+from atoll.methods.base import Method
+from atoll.tasks.metrics import better
+from atoll.tree import Kinds, Leaf, Tree, flat, kind, nested, prefixed, subtree, under
+
+FILE = "best.safetensors"
+# Two means over the same clients that differ by less may be equal but for rounding.
+_ABOUT = 1e-9
+
+
+@dataclass
+class BestModels:
+    """What clients were scored with in the best round so far, as far as it is here.
+
+    ``tree`` has three parts: ``clients``, kinds of the clients' own state with a leading client
+    axis; ``shared``, what was sent to all of them; ``each``, what was sent row by row.
+    """
+
+    method: Method
+    round: int = 0
+    score: float = float("nan")
+    tree: Tree = field(default_factory=dict)
+    _scores: np.ndarray | None = None
+
+    def consider(self, history: History, val: float, server: Kinds, clients: Tree) -> None:
+        """Keep a copy of the models of the round that was just recorded, if it is the best."""
+        near = self.round > 0 and abs(val - self.score) < _ABOUT
+        worse = self.round > 0 and not (near or better(history.metric, val, self.score))
+        if val != val or worse:
+            return
+        scores = history.fresh[-1][f"val_{history.metric}"]
+        if self._scores is not None and np.array_equal(scores, self._scores, equal_nan=True):
+            return
+        now = history.rounds[-1]["round"]
+        if near and history.best().round != now:
+            return
+        self.round, self.score, self._scores = now, val, scores
+        found = scored_with(self.method, server, clients)
+        self.tree = {name: _copied(self.tree.get(name), leaf) for name, leaf in found.items()}
+
+    def facts(self) -> dict[str, Any]:
+        return {"round": self.round, "score": self.score if self.round else None}
+
+    def restore(self, tree: Tree, facts: dict[str, Any]) -> None:
+        """Go on from what a checkpoint holds."""
+        if facts.get("round"):
+            self.round, self.score, self.tree = facts["round"], facts["score"], tree
+
+    def store(self, run_dir: Path, best_round: int) -> None:
+        """Write the models, if they are those of the best round and there are any."""
+        if self.tree and self.round == best_round:
+            write_tree(run_dir / FILE, self.tree, {"round": self.round})
+
+
+def scored_with(method: Method, server: Kinds, clients: Tree) -> Tree:
+    """All that scoring clients depends on besides their data, in three parts."""
+    sent = {way: flat(kinds) for way, kinds in method.sent_to_score(server).items()}
+    replaced = {name for tree in sent.values() for name in tree}
+    needed = method.scorer.used_kinds
+    own = {
+        name: leaf
+        for name, leaf in clients.items()
+        if name not in replaced and (kind(name) in needed if needed else kind(name) != "optimizer")
+    }
+    return (
+        prefixed("clients", own)
+        | prefixed("shared", sent.get("shared", {}))
+        | prefixed("each", sent.get("each", {}))
+    )
+
+
+def read_best(run_dir: Path, clients: int) -> tuple[Kinds, int]:
+    """What clients were scored with, each leaf with a leading client axis, and the round."""
+    if not (run_dir / FILE).is_file():
+        raise AtollError(
+            f"'{run_dir}' keeps no model of its best round; it was made by an older version or by "
+            f"a deployment, whose models stay at the sites: run the experiment anew."
+        )
+    tree, facts = read_tree(run_dir / FILE)
+    whole = subtree(tree, "clients") | subtree(tree, "each")
+    whole |= {n: p.expand(clients, *p.shape) for n, p in under(tree, "shared").items()}
+    return nested(whole), int(facts["round"])
+
+
+def _copied(kept: Leaf | None, leaf: Leaf) -> Leaf:
+    """A copy, in the memory of the last one where it fits: fresh memory costs more."""
+    if isinstance(kept, Tensor) and isinstance(leaf, Tensor) and kept.shape == leaf.shape:
+        return kept.copy_(leaf)
+    return leaf.clone()
