@@ -38,7 +38,7 @@ def test_what_is_there_is_only_read(data_folder: Path, own_cache: Path, write_np
     ("name", "source", "sentence"),
     [
         ("digits", "auto", "'digits' has no files to fetch"),
-        ("photos", "auto", "unknown dataset 'photos': did you mean 'amazon-photo'?"),
+        ("photos", "auto", "unknown dataset 'photos': did you mean 'photo'?"),
         ("pubmed", "pypi", "unknown source of pubmed 'pypi': there is: auto, planetoid."),
         ("cora", "pip", "unknown source of cora 'pip': did you mean 'pypi'?"),
         ("wiki-cs", "auto", "wiki-cs: '"),

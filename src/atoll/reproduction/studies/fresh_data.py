@@ -46,6 +46,7 @@ class FreshData(Run):
         chosen = {
             name: float(means[name][best]) * (1 if name.endswith("_loss") else 100)
             for name in names
+            if means[name][best] is not None  # areas, where a split has one class only
         }
         every = max(1, UPDATES_PER_POINT // result.experiment.method.epochs)
         curves = {
