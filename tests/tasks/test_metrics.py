@@ -10,7 +10,6 @@ from atoll.tasks.metrics import (
     better,
     f1_of,
     never_predicted,
-    over_all,
 )
 
 
@@ -116,13 +115,6 @@ def test_a_class_that_a_cell_lacks_does_not_count_in_its_mean():
     cells = Cells(np.array([0, 1]), np.array([0, 0]), 1, 3, (0, 1, 2))
     [row] = cells.extended(z.argmax(1), np.ascontiguousarray(z.T), -1, 0.9)
     assert dict(zip(EXTENDED, row, strict=True))["roc_auc"] == 1.0
-
-
-def test_over_all_is_one_cell():
-    cells = Cells(np.array([1, 0, 1, 0]), np.array([0, 0, 1, 1]), 2, 2, (1,))
-    scores = np.array([[4.0, 3.0, 2.0, 1.0]])
-    assert cells.ranking(scores, 0.9)[0].tolist() == [1.0, 1.0]
-    assert over_all(cells).ranking(scores, 0.9)[0].tolist() == [0.75]
 
 
 def test_the_confusion_counts_true_classes_in_rows():

@@ -110,11 +110,6 @@ class Cells:
         return _mean(shares, known, axis=1)
 
 
-def over_all(cells: Cells) -> Cells:
-    """The nodes of all cells together, as one."""
-    return Cells(cells.y, np.zeros_like(cells.cell), 1, cells.classes, cells.ranked)
-
-
 def balanced_accuracy(confusion: np.ndarray) -> np.ndarray:
     """The mean recall of the classes that a cell has, ``[m, c, c] -> [m]``."""
     count = confusion.sum(2)
