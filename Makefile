@@ -3,6 +3,8 @@
 # make test-all  the same with what takes long and rarely breaks, before a release
 # make faults    kill sites and servers of real federations, for some twenty minutes
 # make deployed  every method on real engines, beside the simulation, for about an hour
+# make docs      the documentation as a site, in site/
+# make pages     write anew what pages of the documentation say of the code
 # make setup     the virtual environment alone
 
 PYTHON ?= python3.11
@@ -13,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup
 # Spinning OpenMP threads slow a shared machine a hundredfold.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: setup demo test test-all check faults deployed clean
+.PHONY: setup demo test test-all check faults deployed docs pages clean
 
 setup: $(VENV)/.installed
 
@@ -39,10 +41,18 @@ deployed: setup
 	$(BIN)/python benchmarks/deployed.py --engine nvflare
 	$(BIN)/python benchmarks/deployed.py --engine flower --rounds 1
 
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html"
+
+pages: setup
+	$(BIN)/atoll audit --page docs/what-leaves-a-site.md
+	$(BIN)/python pages/method_pages.py
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache runs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache runs site

@@ -30,9 +30,9 @@ from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.result import Result, store_setup
 from atoll.experiment.runner import load_parties, run_experiment
-from atoll.experiment.tables import read_parquet
 from atoll.leaves import Ragged
 from atoll.methods.base import methods
+from atoll.parquet import read_parquet
 from atoll.tree import subtree
 
 _PERCEPTRON = {"name": "mlp", "dropout": 0.0, "bias": False}

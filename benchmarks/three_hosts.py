@@ -26,7 +26,7 @@ from atoll.deploy.marks import MARK, end_marked
 from atoll.deploy.settings import SLOW, quiet_environment
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties
-from atoll.experiment.tables import read_parquet
+from atoll.parquet import read_parquet
 
 _NET, _BRIDGE, _PORT, _SERVER = "10.77.0", "atollbr0", 8002, "atoll-server"
 _SITES = ("north", "south", "west")

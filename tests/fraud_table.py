@@ -8,6 +8,7 @@ know more of both than one alone.
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +40,12 @@ def write_fraud_table(
     gaps: float = 0.04,
     separator: str = ",",
     decimal: str = ".",
+    new: int = 0,
 ) -> FraudTable:
     """Writes ``accounts.csv`` and ``transfers.csv`` into a folder.
+
+    With ``new``, so many further accounts that nobody has judged yet: ``new_accounts.csv`` without
+    ``fraud``, ``new_transfers.csv`` with every transfer from or to them, and ``truth.csv``.
 
     Accounts: ``account`` (text ids), ``bank``, ``balance``, ``age_days``, ``logins`` (numbers with
     a share of ``gaps``), ``kind``, ``country`` (categories, some empty), ``opened`` (ISO dates),
@@ -49,6 +54,7 @@ def write_fraud_table(
     """
     # Not the seed alone, from which a run draws its splits.
     dice = np.random.default_rng([seed, 22])
+    known, accounts = accounts, accounts + new
     bank = dice.choice(len(BANKS), size=accounts, p=[0.35, 0.3, 0.2, 0.15])
     bad = np.zeros(accounts, dtype=bool)
     bad[dice.choice(accounts, size=round(fraud * accounts), replace=False)] = True
@@ -66,34 +72,40 @@ def write_fraud_table(
         value = f"{numbers[name][row]:.2f}" if name == "balance" else f"{numbers[name][row]:.0f}"
         return "" if holes[name][row] else value.replace(".", decimal)
 
+    def account(row: int) -> list[str]:
+        days = int(numbers["age_days"][row])
+        return [
+            ids[row],
+            BANKS[bank[row]],
+            *(written(name, row) for name in numbers),
+            KINDS[kind[row]],
+            "" if holes["country"][row] else COUNTRIES[country[row]],
+            str(np.datetime64("2026-06-01") - np.timedelta64(days, "D")),
+            "yes" if bad[row] else "no",
+        ]
+
+    def transfer(source: int, target: int, amount: float, day: int) -> list[str]:
+        moment = np.datetime64("2026-01-01") + np.timedelta64(int(day), "D")
+        return [ids[source], ids[target], f"{amount:.2f}".replace(".", decimal), str(moment)]
+
+    def write(name: str, header: list[str], rows: Iterable[list[str]]) -> Path:
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=separator).writerows([header, *rows])
+        return folder / name
+
     folder.mkdir(parents=True, exist_ok=True)
-    nodes, edges = folder / "accounts.csv", folder / "transfers.csv"
-    with nodes.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, delimiter=separator)
-        table.writerow(["account", "bank", *numbers, "kind", "country", "opened", "fraud"])
-        for row in range(accounts):
-            days = int(numbers["age_days"][row])
-            table.writerow(
-                [
-                    ids[row],
-                    BANKS[bank[row]],
-                    *(written(name, row) for name in numbers),
-                    KINDS[kind[row]],
-                    "" if holes["country"][row] else COUNTRIES[country[row]],
-                    str(np.datetime64("2026-06-01") - np.timedelta64(days, "D")),
-                    "yes" if bad[row] else "no",
-                ]
-            )
-    transfers = _transfers(bank, bad, dice)
-    with edges.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file, delimiter=separator)
-        table.writerow(["from", "to", "amount", "when"])
-        for source, target, amount, day in transfers:
-            sent = f"{amount:.2f}".replace(".", decimal)
-            moment = np.datetime64("2026-01-01") + np.timedelta64(int(day), "D")
-            table.writerow([ids[source], ids[target], sent, str(moment)])
-    empty = sum(int(holes[name].sum()) for name in numbers)
-    return FraudTable(nodes, edges, accounts, len(transfers), int(bad.sum()), empty)
+    columns = ["account", "bank", *numbers, "kind", "country", "opened", "fraud"]
+    nodes = write("accounts.csv", columns, map(account, range(known)))
+    listed, ends = _transfers(bank, bad, dice), ["from", "to", "amount", "when"]
+    transfers = [t for t in listed if max(t[:2]) < known]
+    edges = write("transfers.csv", ends, (transfer(*t) for t in transfers))
+    if new:
+        rows = [account(row) for row in range(known, accounts)]
+        write("new_accounts.csv", columns[:-1], (row[:-1] for row in rows))
+        write("new_transfers.csv", ends, (transfer(*t) for t in listed if max(t[:2]) >= known))
+        write("truth.csv", ["account", "fraud"], ([row[0], row[-1]] for row in rows))
+    empty = sum(int(holes[name][:known].sum()) for name in numbers)
+    return FraudTable(nodes, edges, known, len(transfers), int(bad[:known].sum()), empty)
 
 
 def _transfers(
@@ -118,3 +130,7 @@ def _transfers(
             amount = float(np.exp(dice.normal(size, 0.8)))
             listed.append((int(source), target, amount, int(dice.integers(150))))
     return listed
+
+
+if __name__ == "__main__":
+    print(write_fraud_table(Path(), new=200))

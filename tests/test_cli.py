@@ -57,7 +57,7 @@ def test_compare_says_whether_joining_pays(tmp_path):
     ("kind", "some"),
     [
         ("methods", ["local", "centralized", "fed-avg"]),
-        ("models", ["gcn", "sgc", "sage", "gat", "appnp", "mlp", "module"]),
+        ("models", ["gcn", "sgc", "sage", "gat", "gamlp", "appnp", "mlp", "module"]),
         ("datasets", ["digits", "patients", "cora", "citeseer", "pubmed"]),
         ("partitions", ["metis", "random", "natural"]),
         ("optimizers", ["sgd", "adam"]),

@@ -1,13 +1,17 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from atoll.errors import AtollError
 from atoll.files import (
     PRIVATE,
     folder_whole,
+    held,
     write_bytes,
     write_json,
     write_text,
@@ -141,3 +145,17 @@ def test_a_folder_appears_filled_or_not_at_all(tmp_path: Path) -> None:
     fill(None)
     assert (target / "inner" / "key").read_text() == "secret"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_is_held_by_one_process_at_a_time(tmp_path):
+    hold = "import sys, time; from pathlib import Path; from atoll.files import held\n"
+    hold += f"with held(Path({str(tmp_path / 'run')!r})):\n    print('holds', flush=True)\n"
+    hold += "    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"holds\n"
+        with pytest.raises(AtollError, match="another process is at work"), held(tmp_path / "run"):
+            pass
+        other.kill()
+    # Its holder was killed, and the folder is free.
+    with held(tmp_path / "run", seconds=5.0):
+        assert (tmp_path / "run").is_dir()

@@ -62,7 +62,7 @@ def test_the_shell_completes_commands_and_options(tmp_path):
         [str(Path(sys.executable).with_name("atoll"))],
         capture_output=True, text=True, cwd=tmp_path, env=os.environ | asked, check=True,
     )  # fmt: skip
-    assert done.stdout.split() == ["resume", "reproduce"]
+    assert done.stdout.split() == ["resume", "reproduce", "report"]
 
 
 def test_list_as_json(here):

@@ -8,8 +8,9 @@ import atoll
 
 def test_exported_names():
     assert atoll.__all__ == [
-        "AtollError", "Cohort", "Comparison", "Experiment", "Graph", "Result", "Run", "compare",
-        "embed", "export", "predict", "resume", "run",
+        "AtollError", "Callback", "Cohort", "Comparison", "Experiment", "Graph", "Result", "Run",
+        "Study", "Tuning", "compare", "embed", "export", "predict", "resume", "run", "study",
+        "tune",
     ]  # fmt: skip
     for name in atoll.__all__:
         assert getattr(atoll, name).__name__ == name

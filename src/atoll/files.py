@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,44 @@ import tomli_w
 
 from atoll.errors import AtollError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 PRIVATE = 0o600  # for its owner alone
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_PART = re.compile(r"\..*\.(\d+)-[0-9a-f]{8}\.part")  # of which process
+_LONGEST_NAME = 80
+
+
+def folder_names(names: Iterable[str]) -> list[str]:
+    """Names of parties as folders on any system, each different."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for given in names:
+        plain = re.sub(r"[^\w.-]+", "-", given)[:_LONGEST_NAME].strip("-.") or "party"
+        name, number = plain, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{plain}-{number}"
+        taken.add(name.lower())
+        found.append(name)
+    return found
+
+
+class NoRoom(AtollError, OSError):
+    """The disk is full. Still an OSError, for those who have a sentence of their own for it."""
+
+    def __init__(self, target: Path, problem: OSError) -> None:
+        super().__init__(
+            f"there is no room for '{target}' ({problem.strerror}); what was there before is as it "
+            f"was: make room, and do it again or continue it with: atoll resume"
+        )
+        self.errno, self.strerror = problem.errno, problem.strerror
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @contextmanager
@@ -36,6 +76,10 @@ def written_whole(target: Path, mode: int | None = None) -> Iterator[Path]:
         _sync(part)
         part.replace(target)
         _sync(target.parent)
+    except OSError as problem:
+        if problem.errno in _NO_ROOM:
+            raise NoRoom(target, problem) from problem
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -54,6 +98,81 @@ def folder_whole(target: Path) -> Iterator[Path]:
         _sync(target.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def for_its_owner() -> Iterator[None]:
+    """Whatever is made meanwhile, by whomever, is its owner's alone from its first byte on."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def held(folder: Path, seconds: float = 0.0) -> Iterator[None]:
+    """A folder that no other process works in meanwhile; an error if one does.
+
+    ``seconds`` is how long to wait for the other to end. The operating system lets go of the folder
+    when its holder ends, however that happens.
+    """
+    make_folder(folder)
+    if fcntl is None:  # no such locks on this system
+        yield
+        return
+    until = time.monotonic() + seconds
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        while not _locked(opened):
+            if time.monotonic() >= until:
+                raise AtollError(
+                    f"another process is at work in '{folder}'; wait for it, or end it first."
+                )
+            time.sleep(0.1)
+        yield
+    finally:
+        os.close(opened)
+
+
+def hold_until_the_end(folder: Path, seconds: float = 0.0) -> None:
+    """As :func:`held`, for as long as this process lives."""
+    holding = held(folder, seconds)
+    holding.__enter__()
+    _HELD.append(holding)
+
+
+_HELD: list[Any] = []
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what processes that were killed had not finished writing, in all of a folder."""
+    for part in folder.rglob(".*.part"):
+        named = _PART.fullmatch(part.name)
+        if named is None or _is_alive(int(named[1])):
+            continue
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            part.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
+def _locked(opened: int) -> bool:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def make_folder(folder: Path) -> None:

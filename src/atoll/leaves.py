@@ -77,9 +77,36 @@ class Like:
         """The positions of the clients whose part does not fit, and why."""
         raise NotImplementedError("abstract")
 
+    @property
+    def largest(self) -> int | None:
+        """How many bytes a part that fits has at most; None where it may have any number."""
+        return None
+
     def received(self, leaf: Any) -> Any:
         """A leaf that fits, as the receiver wants to have it."""
         return leaf
+
+
+@dataclass(frozen=True, eq=False)
+class Within(Like):
+    """A plain tensor of the shape and type of ``one`` whose numbers lie in ``[low, high]``."""
+
+    one: Tensor
+    low: float
+    high: float
+
+    @property
+    def largest(self) -> int:
+        return self.one.numel() * self.one.itemsize
+
+    def misfits(self, leaf: Any, clients: Sequence[int]) -> dict[int, str]:
+        if not isinstance(leaf, Tensor) or leaf.shape != (len(clients), *self.one.shape):
+            return everybody(clients, f"does not have the shape {list(self.one.shape)} per client")
+        if leaf.dtype != self.one.dtype:
+            return everybody(clients, f"is {leaf.dtype}, not {self.one.dtype}")
+        good = ((leaf >= self.low) & (leaf <= self.high)).reshape(len(clients), -1).all(1)
+        reason = f"has numbers outside {self.low:g} to {self.high:g}"
+        return {i: reason for i, fits in enumerate(good.tolist()) if not fits}
 
 
 def everybody(clients: Sequence[int], reason: str) -> dict[int, str]:
@@ -156,6 +183,13 @@ class RaggedLike(Like):
     at_most: int | None = None
     exactly: Mapping[int, int] | None = None
 
+    @property
+    def largest(self) -> int | None:
+        rows = self.at_most
+        if self.exactly is not None:
+            rows = max(self.exactly.values(), default=0)
+        return None if rows is None else rows * self.row.numel() * self.row.itemsize + 8
+
     def misfits(self, leaf: Any, clients: Sequence[int]) -> dict[int, str]:
         if not isinstance(leaf, Ragged):
             return everybody(clients, "is not ragged")
@@ -223,6 +257,10 @@ class RowsLike(Like):
     row: Tensor
     length: int
 
+    @property
+    def largest(self) -> int:
+        return self.length * (self.row.numel() * self.row.itemsize + 4) + 8
+
     def misfits(self, leaf: Any, clients: Sequence[int]) -> dict[int, str]:
         if not isinstance(leaf, Rows):
             return everybody(clients, "is not made of rows of a table")
@@ -244,7 +282,7 @@ def _sizes(sizes: Tensor, rows: int) -> tuple[int, ...]:
     """Rows per client as they came from outside."""
     if sizes.dim() != 1 or sizes.dtype != torch.int64:
         raise ValueError("sizes that are no list of whole numbers")
-    found = tuple(int(size) for size in sizes)
+    found = tuple(sizes.tolist())
     if min(found, default=0) < 0 or sum(found) != rows:
         raise ValueError("sizes that do not fit")
     return found

@@ -136,6 +136,10 @@ class MaskedLike(Like):
 
     one: Tensor
 
+    @property
+    def largest(self) -> int:
+        return self.one.numel() * (self.one.itemsize + 1) + 16
+
     def misfits(self, leaf: Any, clients: Sequence[int]) -> dict[int, str]:
         if isinstance(leaf, Masked):
             fits = leaf.values.shape[1:] == leaf.kept.shape[1:] == self.one.shape

@@ -35,6 +35,15 @@ class CohortRng:
     def streams(self) -> list[np.random.Generator]:
         return [stream(self.seed, client, self.round, self.step) for client in self.clients]
 
+    def only(self, active: Sequence[bool]) -> CohortRng:
+        """The same streams for some of the clients; what others draw is drawn from nobody's."""
+        part = CohortRng(self.seed, self.clients, self.round, self.step)
+        part.streams = [
+            own if takes_part else stream(0, "nobody")
+            for own, takes_part in zip(self.streams, active, strict=True)
+        ]
+        return part
+
     def common(self, name: str) -> np.random.Generator:
         """A stream every party can make by itself from the seed alone: public coins."""
         return stream(self.seed, _SERVER, 0, name)

@@ -184,3 +184,8 @@ def copy(tree: Mapping[str, Leaf]) -> Tree:
 def sq_dist(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Tensor:
     """Squared distance of two stacked models, one number per client ``[K]``."""
     return torch.stack([(a[name] - b[name]).flatten(1).square().sum(1) for name in a]).sum(0)
+
+
+def times(w: Mapping[str, Tensor], mask: Mapping[str, Tensor]) -> Params:
+    """``w * mask`` entry by entry; what has no mask stays as it is."""
+    return {name: p * mask[name] if name in mask else p for name, p in w.items()}

@@ -16,8 +16,8 @@ from atoll.comparison.outcome import Comparison, Kept, concluded
 from atoll.comparison.plan import Plan
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
+from atoll.report.console import console
 from atoll.report.joining import pages
-from atoll.report.tables import console
 
 ALONE = [[0.50, 0.80, 0.60]] * 3
 JOINED = [[0.55, 0.70, 0.50], [0.55, 0.69, 0.70], [0.56, 0.68, 0.80]]

@@ -69,6 +69,8 @@ def test_everything_is_guessed_and_can_be_loaded(files):
     assert graph.feature_names == ("Salary", "Rate", "Joined", "Code=7", "Code=x", "Code=y")
     assert sorted(set(graph.weights)) == [0.5, 1, 2]
     assert check.experiment()["partition"] == {"name": "natural"}
+    assert check.experiment()["model"] == {"name": "sage"}
+    assert "task" not in check.experiment()
 
 
 def test_one_line_per_column(files):
@@ -188,3 +190,24 @@ def test_the_fraud_table_is_the_same_for_the_same_seed(tmp_path):
     )
     assert one == two
     assert one != other
+
+
+def test_a_rare_class_is_weighed_and_the_reason_is_said(files):
+    rows = "".join(f"{n};{n % 7};{'yes' if n < 3 else 'no'}\n" for n in range(40))
+    edges = "".join(f"{n},{n + 1}\n" for n in range(39))
+    check = files("id;size;fraud\n" + rows, "a,b\n" + edges)
+    assert check.experiment()["task"] == {"class_weight": "balanced"}
+    why = "\n".join(said(check, "note"))
+    assert "the class 'yes' is rare, 3 of 40 labelled nodes" in why
+    assert "the model is 'sage', which keeps a node's own columns apart" in why
+    often = "id;size;fraud\n" + rows.replace(";no\n", ";yes\n", 2)
+    assert "task" not in files(often, "a,b\n" + edges).experiment()
+
+
+def test_a_column_of_numbers_with_a_unit_is_an_error(files):
+    rows = "".join(f"{n};{n} kg;{n % 7};{n % 2}\n" for n in range(40))
+    edges = "a,b\n" + "".join(f"{n},{n + 1}\n" for n in range(39))
+    check = files("id;mass;age;label\n" + rows, edges)
+    [error] = said(check, "error")
+    assert "column 'mass': it holds numbers with the unit 'kg' (first: '0 kg' in line 2)" in error
+    assert [c.type for c in check.columns if c.column == "mass"] == ["number with a unit"]

@@ -10,6 +10,7 @@ from party_examples import same, wheel
 from scipy import sparse
 
 from atoll.data import Columns, Parties, load_party, write_parties
+from atoll.errors import AtollError
 
 NORTH = {
     "nodes.csv": "id,label,age,sex\np1,ill,30,f\np2,well,41,m\np3,,50,f\n",
@@ -186,9 +187,11 @@ def test_other_column_names(by_hand):
          "'p/south/nodes.csv'; make them alike, or list the column in data.categorical."),
         ({"north": {"nodes.csv": NORTH["nodes.csv"].replace("p3,,", "p3,well,")}},
          "the party 'north' labels the node 'p3' well, the party 'south' ill; correct one of them "
-         "or leave one empty."),
+         "or leave one empty, or, if each party numbers nodes of its own, put its name before its "
+         "ids."),
         ({"south": {"nodes.csv": None}},
-         "the party's folder 'p/south' has neither nodes.parquet nor nodes.csv; add one."),
+         "the party's folder 'p/south' has neither nodes.parquet nor nodes.csv; add one, or "
+         "name the file under [columns] of its party.toml."),
         ({"south": {"edges.parquet": ""}},
          "the party's folder 'p/south' has both edges.parquet and edges.csv; keep one."),
         ({"south": {"nodes.csv": "id,label,age,sex\n"}},
@@ -296,3 +299,18 @@ def test_written_features_are_not_standardised(tmp_path):
         "data.standardise is for folders made by hand; these were written with their features as "
         "they are: standardise before the split."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('class_names = ["a", "a"]', "'a' stands twice in class_names"),
+        ('categories = {town = ["Oslo", "Rome", "Oslo"]}', "'Oslo' stands twice in the categories"),
+    ],
+)
+def test_names_that_stand_twice_are_refused(text, said, tmp_path):
+    (tmp_path / "party.toml").write_text(text)
+    (tmp_path / "nodes.csv").write_text("id,label,x\n1,a,2\n2,a,3\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    with pytest.raises(AtollError, match=said):
+        load_party(tmp_path)

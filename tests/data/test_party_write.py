@@ -11,8 +11,9 @@ from complaints import complaint
 from party_examples import halves, same, wheel
 from scipy import sparse
 
-from atoll.data import load_party, write_parties
+from atoll.data import datasets, load_party, write_parties
 from atoll.graph import make_graph
+from small_collections import collection_parties
 
 
 def test_what_a_folder_holds(tmp_path):
@@ -139,3 +140,24 @@ def test_an_empty_folder_is_filled_and_a_full_one_refused(tmp_path):
 def test_parties_that_can_not_be_written(tmp_path, parties, said):
     assert complaint(write_parties, parties, tmp_path / "p") == said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_small_graphs_keep_their_numbers(tmp_path):
+    parties = collection_parties((5, 7))
+    folders = write_parties(parties, tmp_path / "p")
+    for folder, party in zip(folders, parties, strict=True):
+        read = load_party(folder)
+        same(read, party)
+        assert read.graph_of.tolist() == party.graph_of.tolist()
+    whole = datasets["parties"](folder=str(tmp_path / "p")).load()
+    assert len(whole.first_nodes) == 12
+    assert whole.held(whole.holdings[1]).graph_of.tolist() == parties[1].graph_of.tolist()
+
+
+def test_spaces_of_their_own_and_kinds_of_their_own_are_refused(tmp_path):
+    one, other = collection_parties((5, 7))
+    for unlike, said in (
+        (replace(other, space="b"), "mean something else to the party"),
+        (replace(other, graph_of=None), "holds many small graphs"),
+    ):
+        assert said in complaint(write_parties, [one, unlike], tmp_path / "p")

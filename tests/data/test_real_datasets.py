@@ -36,7 +36,9 @@ ABSENT = {"wiki-cs", "ogbn-arxiv", "ogbn-products"}
 
 def test_no_dataset_is_forgotten(data_folder: Path) -> None:
     assert data_folder.is_dir()
-    assert {entry.name for entry in fetchable()} == SIZES.keys() | ABSENT
+    collections = {entry.name for entry in fetchable() if entry.name.split("-")[0] == "tu"}
+    assert len(collections) >= 6  # of small graphs, with tests of their own
+    assert {entry.name for entry in fetchable()} == SIZES.keys() | ABSENT | collections
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -7,6 +7,7 @@ from complaints import complaint
 
 from atoll.data import Parties, Tables
 from atoll.data.table_numbers import comma_numbers, parse_dates, parse_numbers
+from atoll.data.table_units import common_unit
 
 NODES = """id;label;owner;part;pay;since
 a;x;north;train;1.200,5;2000-01-01
@@ -135,3 +136,34 @@ def test_parties_fill_their_gaps_alone(tmp_path):
 
 def test_a_separator_is_one_character(staff):
     assert "data.edges_separator is ';;'; it must be one" in complaint(staff, edges_separator=";;")
+
+
+@pytest.mark.parametrize(
+    ("entries", "unit"),
+    [
+        (["12 kg", "7.5 kg", None, "100kg"], "kg"),
+        (["€ 5", "€1,200.50", "€ 7"], "€"),
+        (["30%", "4.5 %", "n/a", "0%"], "%"),
+        (["5 EUR", "6 EUR"], "EUR"),
+        (["EUR 5", "EUR 6"], "EUR"),
+        (["20 m/s", "-3 m/s"], "m/s"),
+        (["1a", "1b", "2a", "2b"], ""),
+        (["5 kg", "5 kg"], ""),
+        (["AC-17", "AC-18"], ""),
+        (["30-39", "40-49"], ""),
+        (["red", "blue"], ""),
+        (["2020-01-01", "2021-01-01"], ""),
+    ],
+)
+def test_units_of_numbers(entries, unit):
+    assert common_unit(polars.Series(entries)) == unit
+
+
+def test_numbers_with_a_unit_are_refused_unless_they_are_listed(staff):
+    nodes = NODES.splitlines()
+    rows = [nodes[0] + ";mass", *(f"{line};{n + 1} kg" for n, line in enumerate(nodes[1:]))]
+    text = "\n".join(rows) + "\n"
+    said = complaint(lambda: staff(text, missing="median", features=("mass",)))
+    assert "column 'mass'" in said
+    assert "numbers with the unit 'kg' ('1 kg' in line 2)" in said
+    assert "mass=1 kg" in staff(text, features=("mass",), categorical=("mass",)).feature_names

@@ -1,11 +1,15 @@
 """A graph from two tables: what is read, and a sentence for everything that can be wrong."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import polars
 import pytest
 from complaints import complaint
 
 from atoll.data import Tables
+from atoll.data.table_fitted import Preprocessing
 
 NODES = """patient,diagnosis,age,sex,hospital,part
 p1,ill,30,f,north,train
@@ -120,10 +124,54 @@ def test_standardised_numbers(clinic):
     nodes = "\n".join(
         line + (",same" if n == 0 else ",0.1") for n, line in enumerate(nodes.splitlines())
     )
-    graph = clinic(nodes, standardise=True)
+    alone = {"owner": "", "split": "", "features": ("age", "sex", "same")}
+    graph = clinic(nodes, standardise=True, **alone)
     np.testing.assert_allclose(graph.x[:, 0], np.array([0, 10, -10, 0]) / np.sqrt(50), rtol=1e-6)
     assert graph.x[:, 1].tolist() == [1, 0, 1, 0]
     assert graph.x[:, 3].tolist() == [0, 0, 0, 0]
+
+
+TEAMS = """id,label,size,team
+a,0,2,red
+b,1,4,red
+c,0,99,red
+d,1,10,blue
+e,0,30,blue
+f,1,,blue
+g,0,-7,blue
+"""
+
+
+def test_scales_and_fillings_are_those_of_the_partys_own_training_nodes(tmp_path):
+    """A drawn split: red trains on 2 and 4 (mean 3, deviation 1), blue on 10 and 30 (20, 10)."""
+    (tmp_path / "nodes.csv").write_text(TEAMS)
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nd,e\n")
+    files = {"nodes": str(tmp_path / "nodes.csv"), "edges": str(tmp_path / "edges.csv")}
+    data = Tables(**files, owner="team", standardise=True, missing="mean")
+    train = np.array([True, True, False, True, True, False, False])
+    graph = data.fitted(replace(data.load(), train=train))
+    np.testing.assert_allclose(graph.x[:, 0], [-1, 1, 96, -1, 1, 0, -2.7], rtol=1e-6)
+    kept = Preprocessing.of_json(json.loads(json.dumps(data.preprocessing(train))), tmp_path)
+    again = kept.encode(data.node_table(), ["red"] * 3 + ["blue"] * 4)
+    np.testing.assert_array_equal(again, graph.x)
+    # Whose the row is makes the difference; a stranger's scale is the mean of both: 11.5 and 5.5.
+    green = kept.encode(data.node_table(), ["green"] * 7)
+    np.testing.assert_allclose(green[:2, 0], [-9.5 / 5.5, -7.5 / 5.5], rtol=1e-6)
+
+
+def test_no_test_node_moves_what_is_fitted(tmp_path):
+    """Whatever stands in rows outside training, the training rows' features stay as they are."""
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nd,e\n")
+    found = []
+    for size in ("99", "100000"):
+        (tmp_path / "nodes.csv").write_text(TEAMS.replace("99", size))
+        data = Tables(nodes=str(tmp_path / "nodes.csv"), edges=str(tmp_path / "edges.csv"),
+                      owner="team", standardise=True, missing="median")  # fmt: skip
+        train = np.array([True, True, False, True, True, False, False])
+        whole = data.load()
+        graph = data.fitted(replace(whole, train=train))
+        found.append(graph.x[train])
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(

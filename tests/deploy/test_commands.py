@@ -28,6 +28,9 @@ def test_a_federation_by_its_commands(tmp_path):
     made = atoll("keys", "--sites", "a,b,c", "--server", f"localhost:{port}", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     folders = sorted((tmp_path / "data").iterdir())
+    for name in "abc":  # the built-in policy asks for more nodes than these parties have
+        rules = "[data]\nnodes = 10\nlabelled = 1\n"
+        (tmp_path / "kits" / f"site-{name}" / "policy.toml").write_text(rules)
     commands = [["server"]]
     commands += [
         ["client", "--data", str(folder), "--kit", f"kits/site-{name}"]
@@ -52,6 +55,12 @@ def test_a_federation_by_its_commands(tmp_path):
         assert json.loads(done.stdout)["rounds"] == 3
         [told] = json.loads(atoll("status", "--json", cwd=tmp_path).stdout)
         assert (told["state"], told["round"], len(told["present"])) == ("complete", 3, 3)
+        states = [("--site", f"kits/site-{name}/state") for name in "abc"]
+        sites = [part for pair in states for part in pair]
+        audit = atoll("audit", f"runs/{told['run']}", *sites, "--json", cwd=tmp_path)
+        evidence = json.loads(audit.stdout)["evidence"]
+        assert (audit.returncode, evidence["problems"]) == (0, [])
+        assert sorted(evidence["compared"]) == ["a", "b", "c"]
     finally:
         for process in running:
             process.send_signal(signal.SIGTERM)

@@ -6,6 +6,7 @@ import time
 import polars
 import pytest
 import torch
+from support import make, small_parties
 
 from atoll.archive import read_tree
 from atoll.errors import AtollError
@@ -15,25 +16,38 @@ from atoll.federation.codec import Answer, decode_request
 from atoll.methods.base import methods
 from atoll.tree import flat
 from result_comparison import assert_same_result
+from small_collections import collection_parties
 from small_federations import community_parties
 from thread_fleet import again, deployed, experiment
 
-DEPLOYABLE = [name for name in methods if not methods[name].pooled]
+DEPLOYABLE = [name for name in methods if not (make(name).pooled or make(name).only_simulated)]
 
 
 def parties():
     return community_parties((19, 25, 14))
 
 
-@pytest.mark.parametrize("name", DEPLOYABLE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] if n == "o-pfgl" else []) for n in DEPLOYABLE],
+)
 def test_every_method_gives_the_numbers_of_a_simulation(name, tmp_path):
-    if methods[name].needs_anchors:
-        pytest.importorskip("private_set_intersection.python", reason="needs openmined.psi")
-    graphs = parties()
+    if make(name).needs_anchors:
+        pytest.importorskip("rbcl")
+    graphs = small_parties(name, (19, 25, 14))
     result = deployed(tmp_path, graphs, name).run()
     simulated = run_experiment(experiment(tmp_path / "sites", name), tmp_path / "simulated")
     assert_same_result(simulated, result)
     assert (result.bytes_up, result.bytes_down) == (simulated.bytes_up, simulated.bytes_down)
+
+
+@pytest.mark.parametrize("name", ["fed-avg", "gcfl", "fed-star"])
+def test_sites_that_hold_many_small_graphs(name, tmp_path):
+    # Sites say which class is the rarer one before they divide their graphs; here both are equal.
+    task = {"name": "graphs", "positive": 1}
+    result = deployed(tmp_path, collection_parties((7, 11, 8)), name, task=task).run()
+    there = experiment(tmp_path / "sites", name, task=task)
+    assert_same_result(run_experiment(there, tmp_path / "simulated"), result)
 
 
 @pytest.mark.parametrize("name", ["fed-avg", "fed-pub"])
@@ -219,7 +233,7 @@ def test_an_error_at_a_site_reaches_the_server_as_its_class_name_only(tmp_path, 
     site = coordinator.fleet.sites[coordinator.plan.sites[1]]
 
     def secretive(request):
-        raise ZeroDivisionError("patient 4711 has no neighbours")
+        raise ZeroDivisionError("patient Zyx-4711 has no neighbours")
 
     site._step = secretive
     coordinator.run()
@@ -227,9 +241,9 @@ def test_an_error_at_a_site_reaches_the_server_as_its_class_name_only(tmp_path, 
         b"".join(coordinator.fleet.transcript) + (coordinator.run_dir / "status.json").read_bytes()
     )
     assert b"ZeroDivisionError" in told
-    assert b"4711" not in told
+    assert b"Zyx-4711" not in told
     assert "ZeroDivisionError at the site" in coordinator.fed.missing[coordinator.plan.sites[1]]
-    assert any("4711" in str(record.exc_info) for record in caplog.records)
+    assert any("Zyx-4711" in str(record.exc_info) for record in caplog.records)
 
 
 @pytest.mark.parametrize(

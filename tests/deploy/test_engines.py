@@ -79,6 +79,13 @@ def test_a_deployment_gives_the_numbers_of_a_simulation(stage, method):
     assert result.bytes_up == simulated.bytes_up
 
 
+def test_nothing_that_a_federation_writes_is_readable_by_others(stage):
+    deployed(stage, "fed-avg", 1)
+    found = [path for path in stage.home.rglob("*") if not path.is_symlink()]
+    assert {"server.log", "roster.signed", "requests.log", "begin.json"} <= {p.name for p in found}
+    assert [p for p in (stage.home, *found) if p.stat().st_mode & 0o077] == []
+
+
 def test_intruders_are_not_admitted(stage, tmp_path):
     """Another authority, another name, a key nobody registered, no encryption: none gets in."""
     admitted = INTRUDERS[stage.name].admitted

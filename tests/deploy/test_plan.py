@@ -2,7 +2,7 @@
 
 import pytest
 
-from atoll.deploy.plan import Terms, new_plan, read_plan
+from atoll.deploy.plan import Terms, new_plan, open_run, read_plan
 from atoll.errors import AtollError
 from atoll.experiment.result import store_setup
 from thread_fleet import experiment
@@ -35,3 +35,11 @@ def test_a_plan_is_read_back_as_it_was(tmp_path):
     store_setup(tmp_path, chosen, 1)
     plan.store(tmp_path)
     assert read_plan(tmp_path) == plan
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/b", ".hidden", "", "x" * 200, 7])
+def test_a_run_whose_name_leads_elsewhere_is_refused(name, tmp_path):
+    table = {"run": name, "engine": "nvflare", "sites": ["a"], "terms": {}}
+    with pytest.raises(AtollError, match="no name of a run"):
+        open_run(tmp_path / "runs", table, {"method": {"name": "fed-avg"}})
+    assert not list(tmp_path.iterdir())

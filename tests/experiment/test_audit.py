@@ -60,7 +60,8 @@ def test_a_later_phase_is_brought_forward_and_options_count():
     assert audit.hurried
     assert not audited("fed-avg").hurried
     sized = audited("fed-gala", settings=[("method.weights", "equal")])
-    assert {c.step for c in sized.leaving} == {"train", "evaluate", "share_anchors"}
+    steps = {"train", "evaluate", "share_anchors", "describe_links"}
+    assert {c.step for c in sized.leaving} == steps
     inner = audited("self-training", settings=[("method.inner", "fed-gala")])
     assert "share_anchors" in {c.step for c in inner.leaving}
 

@@ -84,3 +84,21 @@ def test_options_of_an_object_are_not_chosen_from_outside(further):
 def test_a_setting_without_section_or_key_is_explained(path):
     with pytest.raises(AtollError, match=r"section\.key=value"):
         choose(settings=[(path, 1)])
+
+
+def test_a_class_that_is_typed_in_takes_settings_like_any_other():
+    code = (
+        "from atoll.methods import GlobalModel, option\n"
+        "class FedTyped(GlobalModel):\n"
+        "    share: float = option(1.0, at_least=0)\n"
+    )
+    space = {"__name__": "typed_in"}
+    exec(code, space)  # as in a notebook: the class has no file
+    chosen = choose(
+        method=space["FedTyped"], data="patients", model="sage",
+        settings=[("method.share", 0.5), ("optimizer.lr", 0.2)],
+    ).method  # fmt: skip
+    assert (chosen.registered_name, chosen.share) == ("fed-typed", 0.5)
+    assert (chosen.model.registered_name, chosen.optimizer.lr) == ("sage", 0.2)
+    with pytest.raises(AtollError, match=r"method\.share is -1"):
+        choose(method=space["FedTyped"], data="patients", settings=[("method.share", -1.0)])

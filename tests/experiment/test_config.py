@@ -1,7 +1,7 @@
 import pytest
 
 from atoll.errors import AtollError
-from atoll.experiment.config import describe, merged, read_table, resolve, setting
+from atoll.experiment.config import describe, merged, read_recipe, read_table, resolve, setting
 from atoll.methods.fed_avg import FedAvg
 from atoll.models.gcn import GCN
 from atoll.models.sage import SAGE
@@ -127,3 +127,16 @@ def test_a_method_brings_its_own_model_and_optimizer():
     assert (other.method.model.bias, other.method.optimizer.lr) == (False, 1.0)
     plain = resolve({"method": {"name": "fed-avg"}}).method
     assert (plain.model.registered_name, plain.optimizer.registered_name) == ("gcn", "adam")
+
+
+@pytest.mark.parametrize("section", ["run", "data", "method", "split", "model", "task"])
+@pytest.mark.parametrize("value", ["gcn", 3, [1], None])
+def test_a_section_that_is_none_is_one_sentence(section, value):
+    with pytest.raises(AtollError, match=rf"'{section}' must be a section of settings, as in \["):
+        resolve({section: value})
+
+
+def test_a_recipe_that_names_a_method_where_a_section_is_due(tmp_path):
+    (tmp_path / "recipe.toml").write_text('method = "fed-avg"\n')
+    with pytest.raises(AtollError, match="it can't be 'fed-avg'"):
+        read_recipe(tmp_path / "recipe.toml")

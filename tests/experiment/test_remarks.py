@@ -9,7 +9,7 @@ import atoll
 from atoll.experiment.result import load_result
 from atoll.experiment.runner import read_experiment
 
-SHORT = {"data": "patients", "clients": 3, "rounds": 3, "out": "run"}
+SHORT = {"data": "patients", "clients": 3, "rounds": 3, "out": "run", "partition": "metis"}
 ANCHORS = SHORT | {"partition": "louvain-anchors"}
 
 MISSED = {
@@ -22,13 +22,17 @@ MISSED = {
     "nothing to match": ("fed-gnn", SHORT, {"match": "anchors"}, "method.match=similar"),
     "no pseudo-label": ("self-training", SHORT, {"pseudo": 0}, "method.pseudo is 0"),
     "within self-training": ("self-training", SHORT, {"inner": "gcfl"}, "no cluster split"),
-    "a pull of one step": ("fed-prox", SHORT, {}, "set method.epochs to 2 or more"),
+    "a pull of one step": ("fed-prox", SHORT, {"epochs": 1}, "set method.epochs to 2 or more"),
     "no class is new": ("fed-avg-transfer", SHORT, {}, "set method.new_classes"),
+    "no entry dropped": ("fed-pub", SHORT, {}, "no mask dropped an entry"),
     "nothing to align": ("ppfl-gat", SHORT, {}, "nothing was aligned"),
 }
 DONE = {
     "phase 2": ("fed-gala", ANCHORS, {"combined_rounds": 1}),
-    "a pull": ("fed-prox", SHORT, {"epochs": 2}),
+    "a pull": ("fed-prox", SHORT, {}),
+    "phase 2 on the usual cut": ("fed-gala", SHORT | {"partition": None, "rounds": 21}, {}),
+    "some entries dropped": ("fed-pub", SHORT, {"threshold": 1.0}),
+    "no mask is wanted": ("fed-pub", SHORT, {"masks": False}),
     "no pull is wanted": ("fed-prox", SHORT, {"mu": 0.0}),
     "a split": ("gcfl", SHORT, {"warmup": 1}),
     "halo nodes": ("fed-gnn", SHORT, {}),
@@ -63,7 +67,7 @@ def test_nothing_is_said_where_it_happened(case, in_tmp):
 
 
 def test_several_remarks_are_all_said(in_tmp):
-    links, pull = run("fed-gala-p", SHORT, {}).remarks
+    links, pull = run("fed-gala-p", SHORT, {"epochs": 1}).remarks
     assert "no link was added" in links
     assert "the proximal pull had no effect" in pull
 

@@ -74,7 +74,7 @@ ENGINES = [{}, {"chunk": 1}, {"chunk": 3}, {"wire": True}]
 @pytest.mark.parametrize("engine", ENGINES)
 def test_sum_is_the_weighted_mean(engine):
     # (1*0 + 2*1 + 3*2 + 4*3) / 10 = 2
-    total = federation(**engine).sum("speak", expect=ONE)
+    total = federation(**engine).sum("speak", weighted=True, expect=ONE)
     assert total.mean["model"]["w"].tolist() == [2.0, 20.0]
     assert (total.weight, total.count) == (10.0, 4)
 
@@ -84,10 +84,10 @@ def test_sum_is_the_weighted_mean(engine):
 def test_a_bad_value_is_left_out_and_the_others_decide(engine, bad, caplog):
     fed = federation(lies={2: bad}, **engine)
     # Without client 2: (1*0 + 2*1 + 4*3) / 7 = 2
-    assert fed.sum("speak", expect=ONE).mean["model"]["w"].tolist() == [2.0, 20.0]
+    assert fed.sum("speak", weighted=True, expect=ONE).mean["model"]["w"].tolist() == [2.0, 20.0]
     assert [(r.round, r.step, r.client) for r in fed.rejections] == [(1, "speak", 2)]
     assert "client 2" in caplog.text
-    replies = fed.ask("speak", expect=ONE)
+    replies = fed.ask("speak", weighted=True, expect=ONE)
     assert replies.clients == (0, 1, 3)
     assert replies["model"]["w"][:, 0].tolist() == [0, 1, 3]
 
@@ -97,18 +97,40 @@ def test_a_bad_value_is_left_out_and_the_others_decide(engine, bad, caplog):
 def test_a_bad_weight_is_left_out(engine, bad):
     fed = federation(weights={3: bad}, **engine)
     # (1*0 + 2*1 + 3*2) / 6
-    assert fed.sum("speak", expect=ONE).mean["model"]["w"][0].item() == pytest.approx(8 / 6)
+    assert fed.sum("speak", weighted=True, expect=ONE).mean["model"]["w"][
+        0
+    ].item() == pytest.approx(8 / 6)
     assert [r.client for r in fed.rejections] == [3]
 
 
 def test_opposite_infinities_do_not_cancel():
     fed = federation(lies={0: math.inf, 1: -math.inf})
-    assert fed.sum("speak", expect=ONE).count == 2
+    assert fed.sum("speak", weighted=True, expect=ONE).count == 2
 
 
-def test_a_large_sum_of_finite_values_is_not_mistaken_for_a_bad_reply():
-    fed = federation(lies={0: 1e308, 1: 1e308})
-    assert fed.ask("speak", expect=ONE).clients == (0, 1, 2, 3)
+@pytest.mark.parametrize("verb", ["ask", "sum"])
+def test_values_beyond_any_honest_number_are_left_out(verb):
+    # Finite, so that they would pass a look at NaN and infinity, and ruin any model.
+    fed = federation(lies={0: 1e14, 1: 1e16, 2: 3e38}, wire=True)
+    getattr(fed, verb)("speak", weighted=True, expect=ONE)
+    assert [r.client for r in fed.rejections] == [1, 2]
+
+
+def test_a_weight_that_is_not_due_is_left_out_and_so_is_one_that_is_missing():
+    with pytest.raises(NoReplies):
+        federation().sum("speak", expect=ONE)
+    fed = federation()
+    with pytest.raises(NoReplies):
+        fed.ask("count", weighted=True, expect={"draw": {"x": torch.zeros(1, dtype=torch.float64)}})
+    assert "no weight" in fed.rejections[0].reason
+
+
+def test_nobody_counts_for_more_than_the_heaviest_it_may():
+    fed = federation()
+    fed.heaviest = {0: 1.0, 1: 1.5, 2: 3.0}
+    # Client 1 weighs 2: (1*0 + 3*2 + 4*3) / 8
+    assert fed.sum("speak", weighted=True, expect=ONE).mean["model"]["w"][0].item() == 18 / 8
+    assert fed.rejections[0].reason == "its weight is 2, more than the 1.5 it has"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +147,7 @@ def test_a_large_sum_of_finite_values_is_not_mistaken_for_a_bad_reply():
 def test_replies_that_do_not_look_as_expected_are_left_out(expect, reason):
     fed = federation(wire=True)
     with pytest.raises(NoReplies, match="speak"):
-        fed.ask("speak", expect=expect)
+        fed.ask("speak", weighted=True, expect=expect)
     assert len(fed.rejections) == 4
     assert reason in fed.rejections[0].reason
 
@@ -142,14 +164,16 @@ def test_one_misshapen_reply_among_good_ones():
     tampered = Tampered(list(fed.hosts.values()))
     tampered.begin(1)
     # (1*0 + 3*2 + 4*3) / 8; numpy would have broadcast the (1,) silently.
-    assert tampered.sum("speak", expect=ONE).mean["model"]["w"][0].item() == pytest.approx(18 / 8)
+    assert tampered.sum("speak", weighted=True, expect=ONE).mean["model"]["w"][
+        0
+    ].item() == pytest.approx(18 / 8)
     assert [r.client for r in tampered.rejections] == [1]
 
 
 def test_nobody_left_is_an_error_that_names_step_and_round():
     fed = federation(lies=dict.fromkeys(range(4), math.nan))
     with pytest.raises(NoReplies, match="'speak' in round 1"):
-        fed.sum("speak", expect=ONE)
+        fed.sum("speak", weighted=True, expect=ONE)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -207,15 +231,15 @@ def test_only_steps_can_be_asked_for():
 
 def test_replies_do_not_alias_the_clients_memory():
     fed = federation()
-    body = fed.ask("speak", expect=ONE)["model"]["w"]
+    body = fed.ask("speak", weighted=True, expect=ONE)["model"]["w"]
     body += 1000
-    assert fed.ask("speak", expect=ONE)["model"]["w"][0, 0].item() == 0
+    assert fed.ask("speak", weighted=True, expect=ONE)["model"]["w"][0, 0].item() == 0
 
 
 def test_the_ledger_records_every_tensor_that_crosses():
     fed = federation()
     each = {"each": {"a": Ragged(torch.zeros(3, 5), (1, 2))}}
-    fed.sum("speak", shared=ONE, each=each, to=(1, 3), expect=ONE)
+    fed.sum("speak", shared=ONE, each=each, to=(1, 3), expect=ONE, weighted=True)
     table = fed.ledger.table()
     rows = {
         (r["direction"], r["name"], r["client"]): (r["kind"], r["shape"], r["dtype"], r["bytes"])

@@ -24,7 +24,7 @@ SMALL = {
     "run": {"rounds": 6},
 }
 # Each client's scores depend on more than its own graph and model.
-NO_MODEL = {"gfl-appnp", "fed-avg-transfer", "graphfl-domain", "ppfl-deepwalk"}
+NO_MODEL = {"ada-fgl", "gfl-appnp", "fed-avg-transfer", "graphfl-domain", "ppfl-deepwalk"}
 
 
 def run(run_dir, name="fed-avg", **sections):
@@ -111,7 +111,7 @@ def test_a_run_without_a_kept_model_or_with_other_data_is_refused(tmp_path):
 def test_one_client_by_name_or_number(tmp_path):
     run(tmp_path / "run")
     kept = open_run(tmp_path / "run")
-    assert kept.names == ("0", "1", "2", "3")
+    assert kept.names == ("client 0", "client 1", "client 2", "client 3")
     [one] = logits(kept.only("2"), [kept.graphs[2]])
     torch.testing.assert_close(one, logits(kept, list(kept.graphs))[2])
     with pytest.raises(AtollError, match="unknown client of the run 'north'"):

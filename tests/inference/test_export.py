@@ -28,6 +28,10 @@ MODELS = [
     {"name": "sgc", "hops": 3},
     {"name": "appnp", "hidden": 8, "hops": 4, "alpha": 0.3},
     {"name": "mlp", "hidden": 8},
+    {"name": "gamlp", "hidden": 8, "hops": 2},
+    {"name": "aux-gcn", "hidden": 8, "sigma": 0.5},
+    {"name": "disen", "factors": 3, "hidden": 4, "routings": 2},
+    {"name": "gin", "hidden": 8, "layers": 2},
 ]
 
 
@@ -57,12 +61,12 @@ def test_outputs_are_those_of_atoll(model, tmp_path):
 def test_onnx_says_the_same_of_graphs_of_any_size(model, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     run(tmp_path / "run", model=model)
-    export(tmp_path / "run", tmp_path / "out", to="onnx")
+    folders = export(tmp_path / "run", tmp_path / "out", to="onnx")
     kept = open_run(tmp_path / "run")
-    for name, graph, expected in zip(
-        kept.names, kept.graphs, logits(kept, list(kept.graphs)), strict=True
+    for folder, graph, expected in zip(
+        folders, kept.graphs, logits(kept, list(kept.graphs)), strict=True
     ):
-        session = runtime.InferenceSession(tmp_path / "out" / name / "model.onnx")
+        session = runtime.InferenceSession(folder / "model.onnx")
         given = {"x": dense(graph.x), "edge_index": graph.edges}
         wanted = {entry.name for entry in session.get_inputs()}
         [found] = session.run(None, {name: given[name] for name in wanted})
@@ -78,7 +82,7 @@ def test_onnx_without_its_package_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_every_model_but_ones_own_is_exported(tmp_path):
-    assert {model["name"] for model in MODELS} == set(models) - {"module"}
+    assert {model["name"] for model in MODELS} == set(models) - {"module", "star-gin"}
     run(tmp_path / "run", model={"name": "module", "factory": "linear_module:build"})
     with pytest.raises(AtollError, match="'module' can't be exported: it is your own"):
         export(tmp_path / "run", tmp_path / "out")
@@ -97,7 +101,7 @@ def test_double_precision_stays(tmp_path):
 def test_one_folder_per_client_unless_all_have_the_same_model(tmp_path):
     run(tmp_path / "own")
     folders = export(tmp_path / "own", tmp_path / "each")
-    assert folders == [tmp_path / "each" / str(k) for k in range(3)]
+    assert folders == [tmp_path / "each" / f"client-{k}" for k in range(3)]
     files = ["card.md", "model.py", "weights.safetensors"]
     assert sorted(path.name for path in folders[2].iterdir()) == files
     run(tmp_path / "common", method={"name": "fed-avg", "evaluates": "global"})
@@ -123,7 +127,7 @@ def test_the_card_says_where_the_model_comes_from(tmp_path):
     card = (tmp_path / "out" / "card.md").read_text()
     own = result.per_client[1]
     for line in (
-        "# gcn, the model of 1",
+        "# gcn, the model of client 1",
         f"round {result.best_round} of 3",
         f"| test accuracy of this client | {100 * own['test_accuracy']:.2f} % |",
         f"| test accuracy, mean over clients | {100 * result.test_accuracy:.2f} % |",

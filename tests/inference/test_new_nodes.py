@@ -12,7 +12,7 @@ from atoll.data.table_fitted import Preprocessing
 from atoll.data.tables import Tables
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
-from atoll.experiment.runner import run_experiment
+from atoll.experiment.runner import load_whole, run_experiment
 from atoll.graph import dense
 from atoll.inference.kept import open_run
 from atoll.inference.predict import predict
@@ -85,12 +85,14 @@ def test_what_was_fitted_gives_the_same_features_again(folder):
     data = open_run(folder / "fed-avg").experiment.data
     assert isinstance(data, Tables)
     fitted = Preprocessing.of_json(kept, folder)
-    assert np.array_equal(dense(fitted.encode(data.node_table())), dense(data.load().x))
+    owners = data.node_table().frame["bank"].to_list()
+    whole = load_whole(open_run(folder / "fed-avg").experiment)
+    assert np.array_equal(dense(fitted.encode(data.node_table(), owners)), dense(whole.x))
     assert json.loads(json.dumps(fitted.as_json())) == kept
 
 
 def test_new_nodes_are_scored_in_their_clients_graph(folder, accounts):
-    """By hand: the client's graph of old and new nodes, features scaled by the old ones."""
+    """By hand: the client's graph of old and new nodes, scaled by its old nodes in training."""
     table = predict(folder / "fed-avg", nodes=folder / "new.csv", edges=folder / "new_edges.csv")
     assert table.columns == ["id", "client", "predicted", "p_fine", "p_fraud"]
     rows, edges = accounts
@@ -99,7 +101,9 @@ def test_new_nodes_are_scored_in_their_clients_graph(folder, accounts):
     assert kept.names == ("north", "süd & co")
     params = {name: p[1] for name, p in kept.params_K.items()}
     own = [row for row in rows if row[4] == "süd & co"]
-    old = np.array([float(row[1]) for row in rows[:KNOWN]])
+    [_, graph] = kept.graphs
+    train = set(graph.ids[graph.train].tolist())
+    old = np.array([float(row[1]) for row in own if row[0] in train])
     balance = (np.array([float(row[1]) for row in own]) - old.mean()) / old.std()
     kinds = [[row[2] == "private", row[2] == "shop", False, True] for row in own]
     x = torch.tensor(np.column_stack([balance, kinds]), dtype=torch.float32)

@@ -135,7 +135,7 @@ def test_weights_are_labelled_nodes():
     parties = community_parties()
     fed, state = federation(FedAvg(model=GCN(hidden=4)), parties)
     fed.begin(1)
-    total = fed.sum("train", shared=state, expect=state)
+    total = fed.sum("train", shared=state, expect=state, weighted=True)
     assert total.weight == sum(int(g.train.sum()) for g in parties)
 
 

@@ -19,10 +19,25 @@ OPTIONS = {
     "metis-overlap": {"clients": 4, "samples": 2},
     "metis-imbalanced": {"clients": 4, "merged": (3, 2)},
     "node-per-client": {},
+    "label-skew": {"clients": 3, "smallest": 2, "alpha": 2.0},
+    "metis-plus": {"clients": 3, "parts": 5},
+    "topology-skew": {"clients": 3, "parts": 2},
 }
 # Natural parties come with the data: see test_natural.py. Label domains draw splits of their own,
-# from graphs of many labels: see test_label_domains.py.
-NAMES = [name for name in partitions if name not in ("natural", "label-domains")]
+# from graphs of many labels: see test_label_domains.py. Chunks are of collections of small graphs:
+# see test_chunks.py.
+NAMES = [name for name in partitions if name not in ("natural", "label-domains", "chunks")]
+DISJOINT = [
+    "metis",
+    "metis-imbalanced",
+    "metis-plus",
+    "louvain",
+    "louvain-plus",
+    "label-skew",
+    "topology-skew",
+    "random",
+    "node-per-client",
+]
 seeds = st.integers(0, 2**32)
 
 
@@ -54,6 +69,9 @@ def test_ids_lead_to_the_right_features_labels_and_edges(name, graph, seed):
     row = {entity: i for i, entity in enumerate(graph.ids.tolist())}
     edges = edge_set(graph)
     for party in cut(name, graph, seed):
+        assert edge_set(party) <= edges
+        if name == "borders":  # of copies, nothing but ids and edges is right
+            party = party.subgraph(np.flatnonzero(np.abs(party.x).sum(1) > 0))
         whole = np.array([row[entity] for entity in party.ids.tolist()])
         assert (party.x == graph.x[whole]).all()
         known = party.y >= 0
@@ -65,7 +83,6 @@ def test_ids_lead_to_the_right_features_labels_and_edges(name, graph, seed):
                 assert (chosen == getattr(graph, split)[whole]).all()
         if name != "shared-graph":
             assert (known == (graph.y[whole] >= 0)).all()
-        assert edge_set(party) <= edges
         assert len(id_set(party)) == party.nodes, "a party holds an entity once"
 
 
@@ -83,9 +100,7 @@ def test_covers_every_node(name, graph, seed):
         assert placed == set(graph.ids[getattr(graph, split)].tolist())
 
 
-@pytest.mark.parametrize(
-    "name", ["metis", "metis-imbalanced", "louvain", "random", "node-per-client"]
-)
+@pytest.mark.parametrize("name", DISJOINT)
 @few_examples
 @given(graph=graphs(), seed=seeds)
 def test_disjoint_parties(name, graph, seed):
@@ -117,16 +132,21 @@ def test_another_seed_usually_gives_another_cut(name):
 
 # A change here is a change of every experiment's data, on every machine.
 GOLDEN = {
+    "borders": "9ae9d656154e02d9",
+    "label-skew": "230bb5e555883f7a",
     "louvain": "9743b411684f9125",
     "louvain-anchors": "943433c2342f9086",
+    "louvain-plus": "5dabd1adb9dd213f",
     "metis": "f65f24dea407d54c",
     "metis-imbalanced": "c04b00f90db65c83",
     "metis-overlap": "2ab5d80b1ab9faf0",
+    "metis-plus": "f17744621e29c114",
     "node-per-client": "a85959741f4c7673",
     "public-nodes": "249b3f041283513e",
     "random": "e7d23022bc43e5f5",
     "ring-overlap": "54434db5d9a19f51",
     "shared-graph": "611971b7a484418a",
+    "topology-skew": "938212da084e1f9c",
 }
 
 

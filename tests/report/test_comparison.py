@@ -63,8 +63,11 @@ def test_rows_run_whole_have_a_first_and_all_cells_are_held_against_the_paper(re
     assert "- ours, at most 1.00 below: 2 of 3 cells; not b ours 78.50 ± 0.707 (80.00)." in text
     others = "- the others, at most 2.00 below: 4 of 5 cells; not a fed-avg 57.50 ± 0.707 (60.00)."
     assert others in text
-    assert "| a | 83.00 ± 2.83 | local 71.00 ± 1.41 | +12.00 ± 1.41 |" in text
-    assert "| b | 78.50 ± 0.707 | fed-avg 79.50 ± 0.707 | -1.00 ± 0.000 |" in text
+    # b's fed-avg is 19.5 above the paper's, which turns the paper's lead of 10 into a loss.
+    assert f"{others} Further above than is allowed below: 1." in text
+    led = "+10.00 (local 70.00)"
+    assert f"| a | 83.00 ± 2.83 | local 71.00 ± 1.41 | +12.00 ± 1.41 | {led} |" in text
+    assert f"| b | 78.50 ± 0.707 | fed-avg 79.50 ± 0.707 | -1.00 ± 0.000 | {led} |" in text
     assert "| c |" not in text
 
 

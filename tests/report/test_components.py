@@ -5,14 +5,14 @@ from dataclasses import dataclass, fields
 import pytest
 from rich.console import Console
 
-from atoll.experiment.config import _REGISTRIES
+from atoll.experiment.config import REGISTRIES
 from atoll.options import option
 from atoll.registry import Registry
 from atoll.report.components import component, component_facts, names_facts, names_table
 
 EVERYTHING = [
     pytest.param(section, name, id=f"{section} {name}")
-    for section, (registry, _) in _REGISTRIES.items()
+    for section, (registry, _) in REGISTRIES.items()
     for name in registry
 ]
 
@@ -54,7 +54,7 @@ def test_a_component_has_a_summary_and_a_line_per_option():
 
 @pytest.mark.parametrize(("section", "name"), EVERYTHING)
 def test_every_component_can_be_shown(section, name):
-    registry = _REGISTRIES[section][0]
+    registry = REGISTRIES[section][0]
     cls = registry[name]
     lines = shown(component(registry, name, section))
     assert lines[0] == name
@@ -66,16 +66,16 @@ def test_every_component_can_be_shown(section, name):
 
 
 def test_facts_of_a_component_are_those_that_are_shown():
-    registry, _ = _REGISTRIES["method"]
+    registry, _ = REGISTRIES["method"]
     facts = component_facts(registry, "fed-prox", "method")
     assert (facts["name"], facts["section"]) == ("fed-prox", "method")
     assert facts["parts"] == {"task": "nodes", "model": "gcn", "optimizer": "adam"}
-    assert {"name": "mu", "values": "float, at least 0", "default": "1.0"} in facts["options"]
+    assert {"name": "mu", "values": "float, at least 0", "default": "0.01"} in facts["options"]
 
 
 def test_short_names_are_shown_beside_the_long_ones():
-    datasets, _ = _REGISTRIES["data"]
-    lines = shown(names_table(datasets))
+    datasets, _ = REGISTRIES["data"]
+    lines = shown(names_table(names_facts(datasets)))
     assert [line.rsplit(maxsplit=2)[1:] for line in lines if line.startswith("coauthor")] == [
         ["Short:", "cs."],
         ["Short:", "physics."],
@@ -92,5 +92,5 @@ def test_a_short_name_stands_for_one_component():
 
 
 def test_names_have_a_line_each():
-    registry, _ = _REGISTRIES["optimizer"]
-    assert [line.split()[0] for line in shown(names_table(registry))] == list(registry)
+    registry, _ = REGISTRIES["optimizer"]
+    assert [line.split()[0] for line in shown(names_table(names_facts(registry)))] == list(registry)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from atoll.cli import app
 from atoll.report.comparison import paired
-from atoll.report.reproduction import _grid
+from atoll.report.reproduction import grid
 from atoll.reproduction.recipe import load_recipe
 from made_up_paper import kept_cells, reproduce
 
@@ -78,7 +78,7 @@ def test_a_grid_with_many_columns_is_turned_over():
         SimpleNamespace(row="only", column=f"c{i}", ours=float(i + 1), std=0.0, paper=None)
         for i in range(11)
     ]
-    lines = _grid(cells)
+    lines = grid(cells)
     assert lines[0] == "| | only |"
     assert lines[2] == "| c0 | 1.00 ± 0.000 |"
     assert len(lines) == 2 + 11 + 1

@@ -25,7 +25,7 @@ def test_a_comparison_has_one_row_per_method_with_std_over_clients():
     one = SimpleNamespace(
         experiment=experiment, metric="accuracy", clients=2, test_score=0.5, best_round=3,
         seconds_per_round=0.0123, bytes_up=10, bytes_down=2000,
-        test_scores=lambda: [0.4, 0.6], std_over_clients=lambda: 0.1,
+        test_scores=lambda: [0.4, 0.6], std_over_clients=lambda: 0.1, figures={},
     )  # fmt: skip
     table = comparison([one])
     shown = {str(column.header): list(column.cells) for column in table.columns}

@@ -58,6 +58,18 @@ def test_a_cell_outside_its_tolerance_makes_exit_code_1(paper, published, above,
     assert ("outside" in done.output) == bool(code)
 
 
+def test_a_column_says_itself_whether_above_is_fine(paper):
+    """More accuracy than the paper's is fine; a column of sizes may say that more is not."""
+    paper.write(tolerance=0.5, above="fine", paper=0.0)
+    text = paper.path.read_text()
+    paper.path.write_text(text.replace("[methods.local]", '[methods.local]\nabove = "outside"'))
+    assert reproduce("--column", "fed-avg", "--row", "small", "--seeds", "1").exit_code == 0
+    done = reproduce("--column", "local", "--row", "small", "--seeds", "1")
+    assert (done.exit_code, "outside" in done.output) == (1, True)
+    paper.path.write_text(text.replace("[methods.local]", '[methods.local]\nabove = "worse"'))
+    assert "'above' of column local" in str(reproduce("--seeds", "1").exception)
+
+
 def test_statistics_of_a_partition_have_a_relative_tolerance(paper, tmp_path):
     paper.path.write_text(
         "title = 'Sizes'\nsource = 'Nobody'\nseeds = 1\ntolerance = 0.01\n"
@@ -132,10 +144,10 @@ def test_missing_runs_only_what_is_not_kept_with_these_settings(paper, tmp_path,
     paper.write()
     assert reproduce("--row", "small").exit_code == 0
     ran = []
-    run = reproduction._run
+    run = reproduction.run_cell
     monkeypatch.setattr(
         reproduction,
-        "_run",
+        "run_cell",
         lambda recipe, t, *how: ran.append((t.row, t.column)) or run(recipe, t, *how),
     )
     result = reproduce("--missing")

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from atoll.cli import audit, check, data, deploy, experiments, use
+from atoll.cli import (
+    attack,
+    audit,
+    check,
+    data,
+    deploy,
+    experiments,
+    pictures,
+    plugins,
+    policy,
+    studies,
+    tuning,
+    use,
+)
 from atoll.cli.quiet import WithQuiet
 from atoll.errors import AtollError, Interrupted
 
@@ -27,6 +40,11 @@ for command in (
     experiments.compare,
     experiments.resume,
     experiments.reproduce,
+    studies.study,
+    tuning.tune,
+    pictures.plot,
+    pictures.report,
+    pictures.watch,
     use.predict,
     use.embed,
     use.export,
@@ -36,6 +54,10 @@ for command in (
     data.split,
     data.fetch,
     audit.audit,
+    attack.attack,
+    policy.policy,
+    plugins.new,
+    plugins.laws,
     deploy.up,
     deploy.keys,
     deploy.server,

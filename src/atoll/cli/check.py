@@ -36,7 +36,7 @@ def check(
         refuse_others_file,
         write_config,
     )
-    from atoll.report.tables import console
+    from atoll.report.console import console
 
     refuse_others_file(out)
     found = check_tables(

@@ -27,8 +27,8 @@ def chosen_sites(text: str) -> Which:
 def show_comparison(found: Comparison, which: Which, as_json: bool) -> None:
     """With one seed its runs; with several the methods' differences and the sites' verdicts."""
     from atoll.comparison.compare import results_of
+    from atoll.report.console import console
     from atoll.report.joining import pages
-    from atoll.report.tables import console
 
     if as_json:
         print(json.dumps(found.summary()))
@@ -43,13 +43,16 @@ def show_comparison(found: Comparison, which: Which, as_json: bool) -> None:
 
 
 @contextmanager
-def progress_over_runs() -> Iterator[Watch]:
+def progress_over_runs(name: str = "compare") -> Iterator[Watch]:
     """One bar over the rounds of all runs, with the time left; shown once a round is done."""
     with progress_bar() as bar:
-        task = bar.add_task("compare", total=None, note="")
+        task = bar.add_task(name, total=None, note="")
 
         def watch(done: int, total: int, note: str) -> None:
-            bar.start()
+            if not bar.live.is_started:
+                bar.start()
+                # What was done before this process does not count as its speed.
+                bar.reset(task, completed=done, total=total)
             bar.update(task, completed=done, total=total, note=note)
 
         yield watch

@@ -33,17 +33,30 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List what there is, one line per name; or show one of them with its options."""
-    from atoll.report.components import component, component_facts, names_facts, names_table
-    from atoll.report.tables import console
+    from atoll.report.components import component, component_facts, names_table
+    from atoll.report.console import console
 
     module, section = _REGISTRIES[kind.value]
+    if name is None:
+        facts = _names_facts(module, kind.value)
+        print(json.dumps(facts)) if as_json else console().print(names_table(facts))
+        return
     registry = getattr(import_module(module), kind.value)
     if as_json:
-        facts = component_facts(registry, name, section) if name else names_facts(registry)
-        print(json.dumps(facts))
-        return
-    shown = component(registry, name, section) if name else names_table(registry)
-    console().print(shown)
+        print(json.dumps(component_facts(registry, name, section)))
+    else:
+        console().print(component(registry, name, section))
+
+
+def _names_facts(module: str, kind: str) -> list[dict[str, Any]]:
+    """Read off the source, which takes no time, unless installed packages offer further ones."""
+    from atoll.plugins import offered
+    from atoll.report.components import declared_facts, names_facts
+
+    room = module.split(".")[1]
+    if offered(f"atoll.{room}") or offered(f"atoll.{kind}"):
+        return names_facts(getattr(import_module(module), kind))
+    return declared_facts(room, kind)
 
 
 @with_options(DATA_OPTIONS)
@@ -57,12 +70,14 @@ def describe(
     """Show what a partition does to a graph: sizes, labels, shared nodes, missing edges."""
     from atoll.experiment.runner import load_whole, parties_of
     from atoll.partition.statistics import PartitionStatistics
+    from atoll.report.console import console
     from atoll.report.pictures import draw_partition
-    from atoll.report.tables import console, partition_table
+    from atoll.report.tables import partition_table
 
     chosen = experiment(choices)
     whole = load_whole(chosen)
-    cut = PartitionStatistics(whole, parties_of(chosen, whole))
+    parties = chosen.stress.on(parties_of(chosen, whole), chosen.run.seed)
+    cut = PartitionStatistics(whole, parties)
     if as_json:
         print(json.dumps(cut.summary()))
     else:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, out_folder, with_options
-from atoll.cli.screen import progress, show_results
+from atoll.cli.screen import progress, said, show_results
 
 Choices = dict[str, Any]
 _RUN_OPTIONS = tuple(n for n in ALL_OPTIONS if n not in ("data", "partition", "owner", "clients"))
@@ -16,9 +16,9 @@ Engine = Annotated[str, typer.Option(help="nvflare or flower.")]
 Deadline = Annotated[float, typer.Option(help="Seconds a site has for one request.")]
 Quorum = Annotated[int, typer.Option(help="Sites that a round needs; 0: more than half.")]
 Patience = Annotated[float, typer.Option(help="Seconds to wait for a quorum before stopping.")]
-Anchors = Annotated[
-    str,
-    typer.Option(help="psi: matched privately; hash: salted hashes, which a dictionary undoes."),
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option("--policy", help="What a site lets be done with its data, from: atoll policy."),
 ]
 Network = Annotated[
     Path | None,
@@ -29,13 +29,15 @@ Network = Annotated[
 @with_options(_RUN_OPTIONS)
 def up(
     choices: Choices,
-    sites: Annotated[Path, typer.Option(help="Folder of the sites' folders, from: atoll split.")],
+    sites: Annotated[
+        Path, typer.Option(help="Folder of the sites' folders: from atoll split, or by hand.")
+    ],
     engine: Engine = "nvflare",
     deadline: Deadline = 600.0,
     quorum: Quorum = 0,
     patience: Patience = 600.0,
-    anchors: Anchors = "psi",
     network: Network = None,
+    policy: PolicyFile = None,
     out: Annotated[
         Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
@@ -44,39 +46,61 @@ def up(
     """Run a real federation on this machine: a server and one process per site, secured.
 
     Gives the result of atoll run on the same folders. Everything is ended and cleaned up
-    afterwards, also on Ctrl-C; continue an interrupted run with: atoll resume.
+    afterwards, also on Ctrl-C; continue an interrupted run with: atoll resume. The sites admit what
+    this run needs and no more; with --policy they keep to that file instead, and may refuse.
     """
     from atoll.deploy.plan import Terms
     from atoll.deploy.up import up as bring_up
     from atoll.experiment.config import build
 
-    values = {"deadline": deadline, "quorum": quorum, "patience": patience, "anchors": anchors}
+    values = {"deadline": deadline, "quorum": quorum, "patience": patience}
     terms = build(Terms, "terms", values)
     chosen = experiment(choices | {"data": f"{sites}/"})
     with progress(chosen) as advance:
-        result = bring_up(str(sites), chosen, engine, terms, out, advance, network)
+        result = bring_up(str(sites), chosen, engine, terms, out, advance, network, said, policy)
     show_results([result], as_json)
 
 
 def keys(
-    sites: Annotated[str, typer.Option(help="The sites' names, separated by commas.")],
-    server: Annotated[str, typer.Option(help="HOST:PORT that the sites will dial.")],
+    sites: Annotated[str, typer.Option(help="The sites' names, separated by commas.")] = "",
+    server: Annotated[str, typer.Option(help="HOST:PORT that the sites will dial.")] = "",
     out: Annotated[
         Path, typer.Option(help="Gets a folder for each side.", callback=out_folder)
     ] = Path("kits"),
     engine: Engine = "nvflare",
+    revoke: Annotated[
+        str, typer.Option(metavar="SITE", help="From now on nothing that this site says counts.")
+    ] = "",
+    renew: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="A new kit for this site, or a new key for the 'coordinator'; the old is revoked.",
+        ),
+    ] = "",
 ) -> None:
     """Make what each side needs: certificates and keys, one folder per site.
 
-    Give each site its own folder over a safe way, the server 'server' and 'operator', and keep
-    'authority' offline. Call it again with further sites to add them.
+    Move each site's folder to it over a safe way and keep no copy, give the server 'server' and
+    'operator', and keep 'authority' offline. Call it again with further sites to add them.
     """
     from atoll.deploy.engines import engine_named
-    from atoll.deploy.kits import make_kits
+    from atoll.deploy.kits import make_kits, renew_keys, revoke_site
+    from atoll.errors import AtollError
 
-    names = [name.strip() for name in sites.split(",") if name.strip()]
-    make_kits(out, engine_named(engine), server, names)
-    print(f"made kits for {len(names)} sites in {out}")
+    if bool(sites) + bool(revoke) + bool(renew) != 1:
+        raise AtollError("give one of --sites, --revoke and --renew.")
+    if revoke:
+        revoke_site(out, revoke)
+        print(f"revoked {revoke}")
+    elif renew:
+        renew_keys(out, renew)
+        print(f"renewed {renew}")
+    else:
+        names = [name.strip() for name in sites.split(",") if name.strip()]
+        make_kits(out, engine_named(engine), server, names)
+        print(f"made kits for {len(names)} sites in {out}; move each to its site, keep no copy")
+    print(f"the server needs the newest roster in its kit: {out / 'authority' / 'roster.signed'}")
 
 
 def server(
@@ -102,11 +126,31 @@ def client(
     state: Annotated[
         Path | None, typer.Option(help="Durable folder for private state (default: in the kit).")
     ] = None,
+    admit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE.py:NAME",
+            help="A plug-in that runs may use here, if its file is the coordinator's to the byte.",
+        ),
+    ] = None,
+    fewest_shared: Annotated[
+        int, typer.Option(help="Nodes shared with another site are kept secret if fewer than this.")
+    ] = 10,
+    largest_list: Annotated[
+        int, typer.Option(help="The longest list of another site's nodes to be matched with.")
+    ] = 1_000_000,
+    policy: PolicyFile = None,
 ) -> None:
-    """Take part with this site's data. Dials out only; nothing listens to the network here."""
-    from atoll.deploy.kits import run_client
+    """Take part with this site's data. Dials out only; nothing listens to the network here.
 
-    raise typer.Exit(run_client(data, kit, state or kit / "state"))
+    What runs may do here is said by the policy: that of --policy, else policy.toml in the kit, else
+    the built-in one, which atoll policy shows.
+    """
+    from atoll.deploy.kits import run_client
+    from atoll.deploy.matching import Limits
+
+    limits = Limits(fewest_shared=fewest_shared, largest_list=largest_list)
+    raise typer.Exit(run_client(data, kit, state or kit / "state", admit or (), limits, policy))
 
 
 @with_options(_RUN_OPTIONS)
@@ -117,7 +161,6 @@ def submit(
     deadline: Deadline = 600.0,
     quorum: Quorum = 0,
     patience: Patience = 600.0,
-    anchors: Anchors = "psi",
     network: Network = None,
     again: Annotated[
         str | None, typer.Option("--resume", help="Continue this run that has stopped.")
@@ -133,7 +176,7 @@ def submit(
     if again is not None:
         run_dir = hand_in_again(runs, again)
     else:
-        values = {"deadline": deadline, "quorum": quorum, "patience": patience, "anchors": anchors}
+        values = {"deadline": deadline, "quorum": quorum, "patience": patience}
         chosen = experiment(choices | {"data": "sites/"})
         run_dir = hand_in(runs, kits, chosen, build(Terms, "terms", values), network)
     if not wait:
@@ -142,6 +185,13 @@ def submit(
     with progress(read_plan(run_dir).experiment) as advance:
         result = follow(run_dir, advance)
     show_results([result], as_json)
+
+
+def _gone(entry: dict[str, Any]) -> dict[str, str]:
+    """Sites that do not take part, each with the reason."""
+    suspended = {site: f"suspended, {why}" for site, why in entry.get("suspended", {}).items()}
+    missing: dict[str, str] = entry.get("missing", {})
+    return missing | suspended
 
 
 def status(
@@ -156,7 +206,7 @@ def status(
 
     from atoll.deploy.service import statuses
     from atoll.errors import AtollError
-    from atoll.report.tables import console
+    from atoll.report.console import console
 
     if not runs.is_dir():
         raise AtollError(f"there is no folder '{runs}'; name the server's with --runs.")
@@ -164,7 +214,7 @@ def status(
     if as_json:
         print(json.dumps(found))
         return
-    columns = ("run", "state", "last report", "round", "sites", "missing")
+    columns = ("run", "state", "last report", "round", "sites", "missing or suspended")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0))
     for entry in found:
         table.add_row(
@@ -173,7 +223,7 @@ def status(
             f"{time.time() - entry['time']:.0f} s ago" if "time" in entry else "",
             f"{entry['round']}/{entry['rounds']}",
             str(len(entry.get("present", []))),
-            "; ".join(f"{site}: {why}" for site, why in entry.get("missing", {}).items()),
+            "; ".join(f"{site}: {why}" for site, why in _gone(entry).items()),
         )
         if entry.get("message"):
             table.add_row("", entry["message"])

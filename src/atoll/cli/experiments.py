@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,13 +14,23 @@ from atoll.cli.options import (
     AsJson,
     described_choices,
     experiment,
+    of_papers,
     out_folder,
     with_options,
 )
-from atoll.cli.screen import progress, progress_bar, show_results
+from atoll.cli.screen import progress, progress_bar, said, show_results
+from atoll.cli.studies import show_study
+from atoll.cli.tuning import show_tuning
 from atoll.errors import AtollError
 
+if TYPE_CHECKING:
+    from atoll.reproduction.reproduce import Failed
+
 Choices = dict[str, Any]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(help="tensorboard, mlflow or wandb: log scores there too; may be repeated."),
+]
 
 
 @with_options(ALL_OPTIONS)
@@ -28,6 +39,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
+    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one experiment and keep it in a run directory.
@@ -37,10 +49,11 @@ def run(
     Ctrl-C stops after the current round; continue with: atoll resume.
     """
     from atoll.experiment.runner import run_experiment
+    from atoll.loggers.base import callbacks_of
 
-    chosen = experiment(choices)
+    chosen, callbacks = experiment(choices), callbacks_of(log or [])
     with progress(chosen) as advance:
-        result = run_experiment(chosen, out, advance)
+        result = run_experiment(chosen, out, advance, callbacks=callbacks)
     show_results([result], as_json)
 
 
@@ -73,30 +86,49 @@ def compare(
     """
     from atoll.comparison.compare import DEFAULT_METHODS, compare_methods
 
-    which, described = chosen_sites(sites), described_choices(choices)
+    which, names = chosen_sites(sites), methods.split(",") if methods else DEFAULT_METHODS
+    described = described_choices(choices) | of_papers(choices, [name.strip() for name in names])
     with progress_over_runs() as watch:
-        names = methods.split(",") if methods else DEFAULT_METHODS
         found = compare_methods(names, described, seeds, jobs, out, watch)
     show_comparison(found, which, as_json)
 
 
 def resume(
     run_dir: Annotated[
-        Path, typer.Argument(help="The directory of an interrupted run or comparison.")
+        Path,
+        typer.Argument(help="The directory of what was interrupted."),
     ],
     jobs: Jobs = 1,
     sites: Sites = "best",
+    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
-    """Continue an interrupted run or comparison to the result it would have had.
+    """Continue what was interrupted (run, comparison, study, search) to its result.
 
-    --jobs and --sites are for comparisons.
+    --jobs is for comparisons and studies, --sites for comparisons, --log for a simulated run.
     """
     from atoll.comparison.plan import is_comparison
     from atoll.deploy.plan import is_deployed
     from atoll.experiment.runner import read_experiment
     from atoll.experiment.runner import resume as resume_run
+    from atoll.loggers.base import callbacks_of
+    from atoll.tabulation.plan import is_study
+    from atoll.tuning.tune import is_search
 
+    if is_search(run_dir):
+        from atoll.tuning.tune import resume_search
+
+        with progress_over_runs("tune") as watch:
+            tuned = resume_search(run_dir, watch)
+        show_tuning(tuned, as_json)
+        return
+    if is_study(run_dir):
+        from atoll.tabulation.study import resume_study
+
+        with progress_over_runs("study") as watch:
+            table = resume_study(run_dir, jobs, watch)
+        show_study(table, as_json)
+        return
     if is_comparison(run_dir):
         from atoll.comparison.compare import resume_comparison
 
@@ -109,9 +141,9 @@ def resume(
         if is_deployed(run_dir):
             from atoll.deploy.up import resume_up
 
-            result = resume_up(run_dir, advance)
+            result = resume_up(run_dir, advance, said)
         else:
-            result = resume_run(run_dir, advance)
+            result = resume_run(run_dir, advance, callbacks_of(log or []))
     show_results([result], as_json)
 
 
@@ -140,22 +172,33 @@ def reproduce(
             callback=out_folder,
         ),
     ] = None,
+    verify: Annotated[
+        int,
+        typer.Option(min=0, help="Run so many kept cells again, drawn by chance, and compare."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Which cells --verify draws.")] = 0,
+    page: Annotated[
+        Path | None, typer.Option(help="A second file for the table's page, e.g. docs/x.md.")
+    ] = None,
 ) -> None:
     """Run a paper's table or figure and compare our numbers with the paper's.
 
     Keeps our numbers with the command and seconds, writes the table as Markdown (and draws it, if
     the paper does), and exits with 1 if a cell is outside its tolerance. Without a table it lists
-    all recipes with what is kept of them, and writes their pages and an index anew.
+    all recipes with what is kept of them, and writes their pages and an index anew. With --verify N
+    it runs N kept cells again, changes nothing, and exits with 1 if one of them differs.
     """
     if seeds is not None and seeds < 1:
         raise AtollError(f"--seeds is {seeds}; a table needs at least 1.")
+    from atoll.report.console import console
     from atoll.report.pages import write_page, write_pages
     from atoll.report.reproduction import overview_table, show
-    from atoll.report.tables import console
     from atoll.reproduction.recipe import load_recipe
-    from atoll.reproduction.reproduce import not_kept, run_cells
+    from atoll.reproduction.reproduce import Failed, not_kept, run_cells
     from atoll.reproduction.results import load_cells
 
+    if verify:
+        raise typer.Exit(0 if _verified(out, verify, [table] if table else [], seed) else 1)
     if table is None:
         console().print(overview_table(write_pages(out)))
         return
@@ -166,11 +209,44 @@ def reproduce(
         done = len(targets) - len(left)
         task = bar.add_task(recipe.name, total=len(targets), completed=done, note="")
         bar.start()
+        failed: list[Failed] = []
         for cell in run_cells(recipe, left, count, out, jobs, runs):
             bar.update(task, advance=1, note=f"{cell.row} {cell.column}")
-            write_page(out, recipe)
+            if isinstance(cell, Failed):
+                failed.append(cell)
+                continue
+            write_page(out, recipe, page)
+    write_page(out, recipe, page)
     kept = load_cells(out, recipe)
-    cells = [kept[target.row, target.column] for target in targets]
-    console().print(show(recipe, cells))
+    places = [(target.row, target.column) for target in targets]
+    cells = [kept[place] for place in places if place in kept]
+    if cells:
+        console().print(show(recipe, cells))
+    if failed:
+        raise AtollError(_said_of(failed))
     if any(cell.outside for cell in cells):
         raise typer.Exit(1)
+
+
+def _verified(out: Path, count: int, tables: list[str], seed: int) -> bool:
+    """Whether some kept cells, run again, are the same."""
+    from atoll.report.console import console
+    from atoll.report.reproduction import verification_table
+    from atoll.reproduction.verify import drawn, verified
+
+    cells, checks = drawn(out, count, tables, seed), []
+    with progress_bar() as bar:
+        task = bar.add_task("verify", total=len(cells), note="")
+        bar.start()
+        for check in verified(cells):
+            checks.append(check)
+            bar.update(task, advance=1, note=f"{check.kept.row} {check.kept.column}")
+    console().print(verification_table(checks))
+    return all(check.same for check in checks)
+
+
+def _said_of(failed: Sequence[Failed]) -> str:
+    """What kept cells from being run: alone, or the first of several."""
+    first = failed[0]
+    said = f"{first.row} {first.column}: {first.why}"
+    return said if len(failed) == 1 else f"{len(failed)} cells could not be run; the first, {said}"

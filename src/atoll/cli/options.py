@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +35,9 @@ _OPTIONS: dict[str, Any] = {
             help="The column of your table that names each node's owner; each owner is a client."
         ),
     ],
-    "task": Annotated[str | None, typer.Option(help="nodes: classify them; links: predict them.")],
+    "task": Annotated[
+        str | None, typer.Option(help="nodes or graphs: classify them; links: predict them.")
+    ],
     "model": Annotated[str | None, typer.Option(help="See: atoll list models.")],
     "optimizer": Annotated[str | None, typer.Option(help="See: atoll list optimizers.")],
     "clients": Annotated[int | None, typer.Option(help="Number of clients.")],
@@ -47,6 +49,12 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             help="What chooses the best round: accuracy, balanced-accuracy, macro-f1, f1, roc-auc, "
             "pr-auc, recall-at-precision or log-loss."
+        ),
+    ],
+    "settings": Annotated[
+        str | None,
+        typer.Option(
+            metavar="paper", help="paper: the settings of the method's paper; other flags win."
         ),
     ],
     "set": Annotated[
@@ -97,12 +105,24 @@ def experiment(choices: dict[str, Any]) -> Experiment:
     """The experiment that a command's options describe."""
     from atoll.experiment.choices import choose
 
-    return choose(**described_choices(choices))
+    return choose(**described_choices(choices), **of_papers(choices))
 
 
 def described_choices(choices: dict[str, Any]) -> dict[str, Any]:
     """A command's options as the arguments of :func:`choose`."""
     from atoll.experiment.config import setting
 
-    named = {name: value for name, value in choices.items() if name != "set"}
+    named = {name: value for name, value in choices.items() if name not in ("set", "settings")}
     return named | {"settings": [setting(text) for text in choices.get("set") or []]}
+
+
+def of_papers(choices: dict[str, Any], together: Sequence[str] = ()) -> dict[str, Any]:
+    """The option --settings as an argument of :func:`choose`; ``together`` are compared methods."""
+    if choices.get("settings") is None:
+        return {}
+    from atoll.options import not_a_choice
+    from atoll.reproduction.paper import paper_settings, papers_of
+
+    if choices["settings"] != "paper":
+        raise not_a_choice("--settings", choices["settings"], ("paper",))
+    return {"paper": papers_of(together) if together else paper_settings}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,8 @@ def show_results(results: list[Result], as_json: bool, kept_in: Path | None = No
 
     ``kept_in`` is the directory of all of them, where there is one.
     """
-    from atoll.report.tables import comparison, console, joining
+    from atoll.report.console import console
+    from atoll.report.tables import comparison, joining
 
     if as_json:
         summaries = [result.summary() for result in results]
@@ -37,6 +39,12 @@ def show_results(results: list[Result], as_json: bool, kept_in: Path | None = No
             screen.print(joining(alone[0], result))
     for folder in [kept_in] if kept_in else [result.run_dir for result in results]:
         screen.print(f"kept in {folder}", style="dim", soft_wrap=True)
+
+
+def said(phase: str) -> None:
+    """What has been done, on stderr."""
+    if not is_quiet():
+        print(phase, file=sys.stderr, flush=True)
 
 
 @contextmanager

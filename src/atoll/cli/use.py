@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from atoll.inference.kept import Kept
 
 
 class Target(Enum):
@@ -14,14 +17,25 @@ class Target(Enum):
     onnx = "onnx"
 
 
-RunDir = Annotated[Path, typer.Argument(help="The directory of a finished run.")]
+RunDir = Annotated[Path | None, typer.Argument(help="The directory of a finished run.")]
+State = Annotated[
+    Path | None,
+    typer.Option(help="A site's state instead (atoll client --state): its own model of a run."),
+]
+RunOfState = Annotated[
+    str | None, typer.Option("--run", help="Which run of the site's state, if there are several.")
+]
+DataOfState = Annotated[
+    Path | None, typer.Option("--data", help="The site's folder of data, if it has been moved.")
+]
 OfClient = Annotated[
     str | None, typer.Option("--client", help="Only this client, by name or number.")
 ]
 
 
 def predict(
-    run_dir: RunDir,
+    run_dir: RunDir = None,
+    *,
     out: Annotated[Path, typer.Option(help="The table to write: .csv or .parquet.")],
     client: OfClient = None,
     nodes: Annotated[
@@ -31,6 +45,9 @@ def predict(
     edges: Annotated[
         Path | None, typer.Option(help="A table of edges among new nodes and to known ones.")
     ] = None,
+    state: State = None,
+    run: RunOfState = None,
+    data: DataOfState = None,
 ) -> None:
     """Write each node's likeliest class and a probability per class.
 
@@ -41,33 +58,56 @@ def predict(
     from atoll.inference.tables import check_table_name, write_table
 
     check_table_name(out)
-    table = predicted(run_dir, client, nodes, edges)
+    table = predicted(_opened(run_dir, state, run, data), client, nodes, edges)
     write_table(table, out)
-    print(f"wrote the predictions of {table.height} nodes to {out}")
+    print(f"wrote the predictions of {counted(table.height)} to {out}")
 
 
 def embed(
-    run_dir: RunDir,
+    run_dir: RunDir = None,
+    *,
     out: Annotated[Path, typer.Option(help="The table to write: .parquet or .csv.")],
     client: OfClient = None,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="Add clusters by k-means, and say how they fit the classes.",
+        ),
+    ] = False,
+    state: State = None,
+    run: RunOfState = None,
+    data: DataOfState = None,
 ) -> None:
-    """Write each node's embedding: the output of the model's layer before the last."""
-    from atoll.inference.embed import embed as embedded
+    """Write each node's embedding: the output of the model's layer before the last.
+
+    With --cluster, normalised mutual information (NMI) and adjusted Rand index (ARI) of k-means
+    clusters and classes, over the nodes of each client that its model was not trained on.
+    """
+    from atoll.inference.clustering import agreement_lines
+    from atoll.inference.embed import embedded
     from atoll.inference.tables import check_table_name, write_table
 
     check_table_name(out)
-    table = embedded(run_dir, client)
+    table, agreements = embedded(_opened(run_dir, state, run, data), client, cluster)
     write_table(table, out)
-    print(f"wrote the embeddings of {table.height} nodes, {table.width - 2} numbers each, to {out}")
+    width = table.width - 2 - cluster
+    print(f"wrote the embeddings of {counted(table.height)}, {width} numbers each, to {out}")
+    for line in agreement_lines(agreements):
+        print(line)
 
 
 def export(
-    run_dir: RunDir,
+    run_dir: RunDir = None,
+    *,
     out: Annotated[Path, typer.Option(help="A new folder.")],
     client: OfClient = None,
     to: Annotated[Target, typer.Option(help="A torch_geometric module; onnx adds model.onnx.")] = (
         Target.torch
     ),
+    state: State = None,
+    run: RunOfState = None,
+    data: DataOfState = None,
 ) -> None:
     """Write a model as a plain torch_geometric module, with its weights and a card.
 
@@ -75,5 +115,25 @@ def export(
     """
     from atoll.inference.export import export as exported
 
-    for folder in exported(run_dir, out, client, to.value):
+    for folder in exported(_opened(run_dir, state, run, data), out, client, to.value):
         print(f"wrote {', '.join(sorted(path.name for path in folder.iterdir()))} to {folder}")
+
+
+def counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
+def _opened(run_dir: Path | None, state: Path | None, run: str | None, data: Path | None) -> Kept:
+    """The models that are meant: those of a run directory, or a site's own."""
+    from atoll.errors import AtollError
+    from atoll.inference.at_site import open_state
+    from atoll.inference.kept import open_run
+
+    if (run_dir is None) == (state is None):
+        raise AtollError("name a run's directory, or a site's state with --state, and not both.")
+    if state is not None:
+        return open_state(state, run, data)
+    if run is not None or data is not None:
+        raise AtollError("--run and --data belong to a site's state; name it with --state.")
+    assert run_dir is not None
+    return open_run(run_dir)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.cached import Cached
+from atoll.cohort.collection import Collection, collection_of
 from atoll.cohort.inputs import Inputs, Operator
 from atoll.cohort.k_hop import part_of
 from atoll.cohort.targets import Targets
@@ -137,6 +138,11 @@ class Cohort(Cached):
         return torch.repeat_interleave(torch.arange(self.k), torch.tensor(self.sizes))
 
     @cached_property
+    def collection(self) -> Collection | None:
+        """The clients' small graphs, where each holds many of them; None where each holds one."""
+        return collection_of(self.graphs)
+
+    @cached_property
     def y(self) -> Tensor:
         """Each row's class ``[N]``, -1 if it is not known."""
         return self._packed(lambda g: g.y)
@@ -189,7 +195,7 @@ class Cohort(Cached):
         return self.inputs.edges
 
     def operator(self, name: str) -> Operator:
-        """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
+        """A block-diagonal propagation matrix ``[N, N]``: ``gcn``, ``mean`` or ``sum``."""
         return self.inputs.operator(name)
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:

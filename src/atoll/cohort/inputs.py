@@ -66,7 +66,7 @@ class Inputs(Cached, ABC):
 
     @abstractmethod
     def operator(self, name: str) -> Operator:
-        """A block-diagonal propagation matrix ``[N, N]``: ``gcn`` or ``mean``."""
+        """A block-diagonal propagation matrix ``[N, N]``: ``gcn``, ``mean`` or ``sum``."""
 
     def operator_at(self, name: str, rows: Tensor) -> Operator:
         """Some rows ``[R]`` of an operator, ``[R, N]``."""

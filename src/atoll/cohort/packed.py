@@ -99,7 +99,7 @@ class Packed(Inputs):
         return self.cached(name, lambda: self._packed_operator(name))
 
     def _packed_operator(self, name: str) -> Sparse:
-        symmetric = name == "gcn" and all(g.symmetric for g in self._graphs)
+        symmetric = name in ("gcn", "sum") and all(g.symmetric for g in self._graphs)
         return Sparse(block_diagonal(self.operators(name)), self.dtype, symmetric)
 
     def operator_at(self, name: str, rows: Tensor) -> Sparse:

@@ -11,9 +11,11 @@ from atoll.comparison.plan import ALONE, Plan, make_plan, open_folder, read_plan
 from atoll.comparison.runs import Watch, do_runs
 from atoll.errors import AtollError
 from atoll.experiment.choices import choose
-from atoll.experiment.config import DEFAULT_METHOD
+from atoll.experiment.config import DEFAULT_METHOD, adopted
 from atoll.experiment.result import Result, load_result
 from atoll.files import write_json, written_whole
+from atoll.methods.base import methods as methods_by_name
+from atoll.plugins import is_address
 
 DEFAULT_METHODS = (ALONE, "fed-avg", DEFAULT_METHOD, "centralized")
 
@@ -31,7 +33,9 @@ def compare_methods(
     ``methods`` are names or objects, or either by a label of yours; ``choices`` is what
     :func:`choose` takes besides.
     """
-    chosen = {label: choose(**choices, method=m) for label, m in _labelled(methods).items()}
+    labelled = _labelled(methods)
+    together = list(labelled.values())
+    chosen = {label: choose(**choices, method=m, beside=together) for label, m in labelled.items()}
     refuse_below_one("--jobs", jobs)
     plan = make_plan(chosen, seeds)
     return _compared(plan, open_folder(plan, out), jobs, watch)
@@ -67,11 +71,21 @@ def _labelled(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
         return dict(methods)
     found: dict[str, Any] = {}
     for method in methods:
-        label = method.strip() if isinstance(method, str) else method.registered_name
-        if not isinstance(method, str) and label in found:
+        label = _label(method)
+        if label in found and (not isinstance(method, str) or is_address(method)):
             raise AtollError(
                 f"two methods are called '{label}'; give each a name of its own, as in "
                 f"{{'mild': ..., 'strong': ...}}."
             )
-        found[label] = label if isinstance(method, str) else method
+        found[label] = method.strip() if isinstance(method, str) else method
     return found
+
+
+def _label(method: Any) -> str:
+    if isinstance(method, str):
+        name = method.strip()
+        return methods_by_name[name].registered_name if is_address(name) else name
+    if isinstance(method, type):
+        method = adopted("method", method)
+    label: str = method.registered_name
+    return label

@@ -14,8 +14,10 @@ from atoll.comparison.plan import ALONE, Plan
 from atoll.comparison.statistics import FEWEST_SEEDS, Difference, difference, mean, std
 from atoll.errors import AtollError
 from atoll.experiment.result import Result
+from atoll.notebook import html_table
 
 Which = Literal["best", "all"]
+_MOST_ROWS = 30
 _DIFFERENCE = {
     "difference": polars.Float64,
     "low": polars.Float64,
@@ -214,6 +216,27 @@ class Comparison:
             pair = f"{self.shown_score(row['alone'])} -> {self.shown_score(row['joined'])}"
             lines.append(f"  {row['site']}: {pair}  {self._gap(row)}  {row['verdict']}")
         return "\n".join([*lines, self.counted(self.best), *self.cautions(), f"kept in {self.out}"])
+
+    def _repr_html_(self) -> str:
+        """The methods, then the sites of the best joined one."""
+        unit = "" if self.less_is_better else ", percent"
+        methods = [
+            (row["method"], self.shown_score(row["mean"], row["std"]), self._gap(row))
+            for row in self.methods.iter_rows(named=True)
+        ]
+        head = ("method", f"test {self.metric}{unit}", f"difference to {ALONE}")
+        title = f"{len(self.plan.methods)} methods over {len(self.plan.seeds)} seeds"
+        parts = [html_table(title, head, methods)]
+        if self.best is not None:
+            rows = self.sites.filter(polars.col("method") == self.best).head(_MOST_ROWS)
+            sites = [
+                (r["site"], self.shown_score(r["alone"]), self.shown_score(r["joined"]),
+                 self._gap(r), r["verdict"])
+                for r in rows.iter_rows(named=True)
+            ]  # fmt: skip
+            columns = ("site", "alone", "joined", "difference", "verdict")
+            parts.append(html_table(self.counted(self.best), columns, sites))
+        return "".join(parts + [html_table(said, (), ()) for said in self.cautions()])
 
     def shown_score(self, middle: float | None, spread: float | None = None) -> str:
         """A mean, and its std if there is one, for people."""

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, Metric, Table, describe, resolve
 from atoll.experiment.metric import chosen_metric
-from atoll.experiment.runner import load_whole, parties_of
+from atoll.experiment.runner import load_whole, parties_of, site_names
 from atoll.files import damaged, make_folder, write_json
 from atoll.graph import Graph
 
@@ -77,15 +77,16 @@ def make_plan(methods: Mapping[str, Experiment], seeds: int) -> Plan:
     first = next(iter(fixed.values()))
     whole = load_whole(first)
     parties = parties_of(first, whole)
-    # One metric for all runs, as the first seed's training nodes call for it.
-    metric, _ = chosen_metric(first, parties)
-    same = {
-        label: replace(e, run=replace(e.run, metric=cast(Metric, metric)))
-        for label, e in fixed.items()
-    }
+    metric = settled_metric(first, parties)
+    same = {label: replace(e, run=replace(e.run, metric=metric)) for label, e in fixed.items()}
     return Plan(
         same, tuple(range(first.run.seed, first.run.seed + seeds)), site_names(whole, parties)
     )
+
+
+def settled_metric(first: Experiment, parties: Sequence[Graph]) -> Metric:
+    """One metric for all runs, as the first seed's training nodes call for it."""
+    return cast(Metric, chosen_metric(first, parties)[0])
 
 
 def refuse_below_one(name: str, value: int) -> None:
@@ -96,15 +97,6 @@ def refuse_below_one(name: str, value: int) -> None:
 def _with_fixed_cut(experiment: Experiment) -> Experiment:
     run = experiment.run
     return replace(experiment, run=replace(run, cut_seed=run.seed_of_cut))
-
-
-def site_names(whole: Graph, parties: Sequence[Graph]) -> tuple[str, ...]:
-    """What clients are called: after their owner or folder, else ``client 3``."""
-    names: list[str] = []
-    for number, graph in enumerate(parties):
-        own = graph.name.removeprefix(whole.name).strip()
-        names.append(own if own and own not in names else f"client {number}")
-    return tuple(names)
 
 
 def is_comparison(folder: Path) -> bool:
@@ -120,22 +112,33 @@ def open_folder(plan: Plan, out: Path | None) -> Path:
         stem = f"{time.strftime('%Y%m%d-%H%M%S')}-compare-{plan.first.data.registered_name}"
         names = (f"{stem}-{n}" if n else stem for n in range(10_000))
         out = next(path for path in map(Path("runs").joinpath, names) if not path.exists())
+    refuse_files(out)
+    if is_comparison(out):
+        _refuse_another(plan, read_plan(out), out)
+    kept = {"methods": plan.settings(), "seeds": plan.seeds, "sites": plan.sites}
+    keep_plan(out, _PLAN, kept, "a comparison")
+    return out
+
+
+def refuse_files(out: Path) -> None:
+    """Neither a folder to write to nor one above it may be a file."""
     for path in (out, *out.parents):
         if path.exists() and not path.is_dir():
             raise AtollError(f"'{path}' is a file; choose another --out.")
-    if is_comparison(out):
-        _refuse_another(plan, read_plan(out), out)
-    elif out.is_dir() and any(out.iterdir()):
-        raise AtollError(f"'{out}' holds something else than a comparison; choose another --out.")
+
+
+def keep_plan(out: Path, name: str, plan: Mapping[str, Any], what: str) -> None:
+    """Write what a folder is for into it; one that holds anything but such work is refused."""
+    refuse_files(out)
+    if not (out / name).is_file() and out.is_dir() and any(out.iterdir()):
+        raise AtollError(f"'{out}' holds something else than {what}; choose another --out.")
     try:
         make_folder(out)
-        kept = {"methods": plan.settings(), "seeds": plan.seeds, "sites": plan.sites}
-        write_json(out / _PLAN, kept)
+        write_json(out / name, plan)
     except OSError as problem:
         raise AtollError(
             f"'{out}' can't be written to ({problem.strerror}); choose another --out."
         ) from None
-    return out
 
 
 def read_plan(out: Path) -> Plan:
@@ -150,15 +153,21 @@ def read_plan(out: Path) -> Plan:
 
 def _refuse_another(plan: Plan, there: Plan, out: Path) -> None:
     """What a directory holds must be what is now asked for, as far as both have it."""
-    new, old = plan.settings(), there.settings()
-    for label in new.keys() & old.keys():
-        for section, values in new[label].items():
-            for key, value in values.items():
-                before = old[label][section].get(key)
-                if value != before:
-                    raise AtollError(
-                        f"'{out}' holds another comparison: {label} has {section}.{key} = {before} "
-                        f"there, not {value}; choose another --out."
-                    )
+    refuse_other_settings(plan.settings(), there.settings(), out, "comparison")
     if plan.sites != there.sites:
         raise AtollError(f"'{out}' holds a comparison of other sites; choose another --out.")
+
+
+def refuse_other_settings(
+    new: Mapping[str, Table], old: Mapping[str, Table], out: Path, what: str
+) -> None:
+    """What both have by the same label must have the same settings."""
+    for label in (label for label in new if label in old):
+        for section, values in new[label].items():
+            for key, value in values.items():
+                before = old[label].get(section, {}).get(key)
+                if value != before:
+                    raise AtollError(
+                        f"'{out}' holds another {what}: {label} has {section}.{key} = {before} "
+                        f"there, not {value}; choose another --out."
+                    )

@@ -1,7 +1,8 @@
-"""Doing the runs of a comparison, one after the other or in processes, and watching them."""
+"""Doing many runs, one after the other or in processes, and watching them."""
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import shutil
@@ -48,23 +49,48 @@ class Board:
             self.watch(sum(self.done.values()), total, note)
 
 
-def do_runs(steps: Sequence[Step], out: Path, jobs: int, watch: Watch | None) -> None:
-    """Every run that is not complete, from where it was left; ``jobs`` at a time."""
+def do_runs(
+    steps: Sequence[Step],
+    out: Path,
+    jobs: int,
+    watch: Watch | None,
+    whole: Path | None = None,
+    quiet: bool = False,
+) -> None:
+    """Every run that is not complete, from where it was left; ``jobs`` at a time.
+
+    ``whole`` is what can be resumed after an interruption, where that is not ``out`` itself. With
+    ``quiet`` nothing is said of single runs, but for errors.
+    """
     done = {n: s.experiment.run.rounds for n, s in enumerate(steps) if is_complete(s.folder(out))}
     left = [number for number in range(len(steps)) if number not in done]
     board = Board(steps, watch, done, len(done))
     try:
-        if jobs == 1 or len(left) < 2:
-            for number in left:
-                _do(steps[number], out, lambda r, _, n=number: board.at(n, r))  # type: ignore[misc]
-                board.complete(number)
-        else:
-            _in_processes(left, out, jobs, board)
+        with saying(quiet) as level:
+            if jobs == 1 or len(left) < 2:
+                for number in left:
+                    _do(steps[number], out, lambda r, _, n=number: board.at(n, r))  # type: ignore[misc]
+                    board.complete(number)
+            else:
+                _in_processes(left, out, jobs, board, level)
     except (Interrupted, KeyboardInterrupt):
         raise Interrupted(
             f"interrupted with {board.finished} of {len(steps)} runs complete; continue with: "
-            f"atoll resume {out}"
+            f"atoll resume {whole or out}"
         ) from None
+
+
+@contextmanager
+def saying(quiet: bool) -> Iterator[int]:
+    """The least that is logged meanwhile."""
+    log = logging.getLogger("atoll")
+    before = log.level
+    if quiet:
+        log.setLevel(logging.ERROR)
+    try:
+        yield log.level
+    finally:
+        log.setLevel(before)
 
 
 def _do(step: Step, out: Path, progress: Progress) -> None:
@@ -82,12 +108,12 @@ def _do(step: Step, out: Path, progress: Progress) -> None:
         raise AtollError(f"{step.label}, seed {step.seed}: {problem}") from problem
 
 
-def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board) -> None:
+def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board, level: int) -> None:
     parcels = {number: _packed(board.steps[number]) for number in left}
     context = get_context("spawn")
     news, stop = context.Queue(), context.Event()
     pool = ProcessPoolExecutor(
-        min(jobs, len(left)), context, initializer=_enter, initargs=(news, stop)
+        min(jobs, len(left)), context, initializer=_enter, initargs=(news, stop, level)
     )
     with pool:
         with _unheard_interrupt():  # processes inherit it
@@ -99,8 +125,8 @@ def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board) -> No
             pool.shutdown(wait=True, cancel_futures=True)
             if isinstance(problem, BrokenProcessPool):
                 raise AtollError(
-                    "a process of the comparison ended before its work did; take one job at a "
-                    "time, or, in a script, call atoll.compare below: if __name__ == '__main__'."
+                    "a process of its own ended before its work did; take one job at a time, or, "
+                    "in a script, call Atoll below: if __name__ == '__main__'."
                 ) from problem
             raise
 
@@ -130,13 +156,14 @@ def _packed(step: Step) -> bytes:
 _here: dict[str, Any] = {}
 
 
-def _enter(news: Any, stop: Any) -> None:
+def _enter(news: Any, stop: Any, level: int) -> None:
     """A process of its own group, so that Ctrl-C reaches the first process alone, which sets
     ``stop``. Without the first process nobody waits for this one's work, and it ends."""
     if hasattr(os, "setpgrp"):
         os.setpgrp()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.update(news=news, stop=stop)
+    logging.getLogger("atoll").setLevel(level)
 
 
 def _end_with_parent() -> None:

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
+from atoll.data.stress import refuse_taken_names
 from atoll.errors import AtollError
 from atoll.graph import Graph
 from atoll.options import check_options
 from atoll.registry import Registry
 
-datasets: Registry[Dataset] = Registry("dataset", "atoll.data")
+datasets: Registry[Dataset] = Registry("dataset", "atoll.data", lambda: Dataset, "atoll.data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +27,18 @@ class Dataset(ABC):
 
     def __post_init__(self) -> None:
         check_options("data", self)
+        refuse_taken_names(self)
 
     @abstractmethod
     def load(self) -> Graph:
         """The whole graph, before splits and partition."""
 
-    def preprocessing(self) -> dict[str, Any] | None:
-        """What was fitted to the data to make features of it, for JSON; None if nothing was."""
+    def fitted(self, graph: Graph) -> Graph:
+        """The loaded graph, once it has a split: scales and the like fitted to training nodes."""
+        return graph
+
+    def preprocessing(self, train: np.ndarray | None = None) -> dict[str, Any] | None:
+        """What was fitted to the training nodes to make features, for JSON; None if nothing was."""
         return None
 
 

@@ -49,8 +49,14 @@ class Patients(Dataset):
 
 
 def nearest_neighbour_graph(x: np.ndarray, y: np.ndarray, neighbours: int, name: str) -> Graph:
-    """Each node joined to its nearest by Euclidean distance."""
-    from sklearn.neighbors import kneighbors_graph
+    """Each node joined to its nearest by Euclidean distance, of equally near ones to the first.
 
-    nearest = kneighbors_graph(x, neighbours).tocoo()
-    return make_graph(x.astype(np.float32), np.stack([nearest.row, nearest.col]), y, name=name)
+    scikit-learn's own breaks ties by the number of threads, and pixels often tie.
+    """
+    from scipy.spatial.distance import cdist
+
+    distance = cdist(x, x, "sqeuclidean")
+    np.fill_diagonal(distance, np.inf)
+    nearest = np.argsort(distance, axis=1, kind="stable")[:, :neighbours]
+    edges = np.stack([np.repeat(np.arange(len(x)), neighbours), nearest.ravel()])
+    return make_graph(x.astype(np.float32), edges, y, name=name)

@@ -110,12 +110,15 @@ def _arrays(graph: Graph) -> tuple[dict[str, Any], Arrays]:
         "holdings": [holding.name for holding in graph.holdings],
         "whole": [holding.edges is None for holding in graph.holdings],
         "links": [holding.links for holding in graph.holdings],
+        "spaces": [holding.space for holding in graph.holdings],
     }
     small = np.int32 if graph.nodes < 2**31 else np.int64
     arrays = {name: getattr(graph, name) for name in ("y", *SPLITS, "ids")}
     arrays["edges"] = graph.edges.astype(small)
     if graph.weights is not None:
         arrays["weights"] = graph.weights
+    if graph.graph_of is not None:
+        arrays["graph_of"] = graph.graph_of
     if sparse.issparse(graph.x):
         header["shape"] = list(graph.x.shape)
         arrays |= {f"x_{part}": getattr(graph.x, part) for part in _CSR}
@@ -142,6 +145,7 @@ def _graph(header: Mapping[str, Any], arrays: Arrays) -> Graph:
         x=x,
         edges=arrays["edges"].astype(np.int64),
         weights=arrays.get("weights"),
+        graph_of=arrays.get("graph_of"),
         classes=header["classes"],
         name=header["name"],
         holdings=_holdings(header, arrays),
@@ -161,9 +165,14 @@ def _holdings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Holding, ...]:
     nodes = np.split(arrays["nodes"], arrays["nodes_ptr"])
     held = iter(np.split(arrays["held"], arrays["held_ptr"]))
     return tuple(
-        Holding(name, mine, None if whole else next(held), tuple(links))
-        for name, mine, whole, links in zip(
-            header["holdings"], nodes, header["whole"], header["links"], strict=True
+        Holding(name, mine, None if whole else next(held), tuple(links), space=space)
+        for name, mine, whole, links, space in zip(
+            header["holdings"],
+            nodes,
+            header["whole"],
+            header["links"],
+            header.get("spaces", [""] * len(nodes)),
+            strict=True,
         )
     )
 

@@ -9,6 +9,7 @@ import polars
 
 from atoll.data.check_files import Opened, Say
 from atoll.data.table_numbers import are_dates, is_gap
+from atoll.data.table_units import common_unit, has_unit
 
 _MOST_CATEGORIES = 1000
 _MOSTLY = 0.8
@@ -49,6 +50,8 @@ def profiles(
             use = _use(kind, distinct, len(values))
             if kind == "number":
                 _odd_entries(file, column, gaps, error)
+            if kind == "number with a unit":
+                _unit(file, column, gaps, error)
         if note is not None and use.startswith("left out"):
             note(f"the column '{column}' is {use}.", 1)
         result.append(Profile(side, column, kind, int(gaps.sum()), distinct, use))
@@ -82,6 +85,8 @@ def _kind(file: Opened, column: str) -> tuple[str, polars.Series]:
         return "text", values.is_null()
     if are_dates(values):
         return "date", gaps
+    if common_unit(values):
+        return "number with a unit", gaps
     parsed = len(there) - file.numbers(column).filter(~gaps).null_count()
     if parsed >= _MOSTLY * len(there):
         return "number", gaps
@@ -89,6 +94,8 @@ def _kind(file: Opened, column: str) -> tuple[str, polars.Series]:
 
 
 def _use(kind: str, distinct: int, rows: int) -> str:
+    if kind == "number with a unit":
+        return "to be corrected"
     if kind == "empty":
         return "left out: empty"
     if distinct < 2:
@@ -102,6 +109,15 @@ def _use(kind: str, distinct: int, rows: int) -> str:
     if kind == "text and numbers":
         return "feature: categories, as listed"
     return "feature: categories" if kind in ("text", "yes or no") else "feature: vector"
+
+
+def _unit(file: Opened, column: str, gaps: polars.Series, error: Say | None) -> None:
+    values, rows = file.text(column), (~gaps).arg_true()
+    if error is not None:
+        what = has_unit(
+            column, common_unit(values), sample_of(file, values, rows), file.table.prefix
+        )
+        error(f"'{file.path}', column '{column}': {what}", len(rows))
 
 
 def _odd_entries(file: Opened, column: str, gaps: polars.Series, error: Say | None) -> None:

@@ -59,6 +59,13 @@ def find_label(nodes: Opened, taken: Collection[str]) -> str:
     return _by_name(nodes, _LABELS, _MOST_CLASSES, taken, parts=True)
 
 
+def possible_labels(nodes: Opened, taken: Collection[str]) -> list[str]:
+    """The columns that hold a few values, the fewest first."""
+    found = {c: _distinct(nodes.text(c)) for c in nodes.frame.columns if c not in taken}
+    few = [column for column, values in found.items() if 2 <= values <= _MOST_CLASSES]
+    return sorted(few, key=lambda column: found[column])
+
+
 def find_owner(nodes: Opened, taken: Collection[str]) -> str:
     """The column that is called like an owner and holds a few names."""
     found = _by_name(nodes, _OWNERS, _MOST_OWNERS, taken, parts=False)
@@ -91,6 +98,14 @@ def find_weight(edges: Opened, taken: Collection[str], note: Say) -> str:
             f"are no numbers of at least 0; correct them and name it with --weight.",
             int(bad.sum()),
         )
+    for column in edges.frame.columns:
+        numbers = edges.numbers(column)
+        if column not in taken and (numbers.is_finite() & (numbers >= 0)).fill_null(False).all():
+            note(
+                f"the column '{column}' could weigh the edges and is not used; name it with "
+                f"--weight.",
+                len(numbers),
+            )
     return ""
 
 

@@ -12,12 +12,20 @@ import polars
 
 from atoll.data.check_columns import Profile, profiles, sample_of
 from atoll.data.check_files import Opened, open_file
-from atoll.data.check_roles import Ends, find_ends, find_label, find_named, find_owner, find_weight
+from atoll.data.check_roles import (
+    Ends,
+    find_ends,
+    find_label,
+    find_named,
+    find_owner,
+    find_weight,
+    possible_labels,
+)
+from atoll.data.check_training import suggested
 from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.graph import SPLITS
 
-_RARE = 0.05
 _LOG_ABOVE = 5.0
 
 
@@ -32,11 +40,15 @@ class Problem:
 
 @dataclass
 class Check:
-    """What a check found; ``settings`` are the options of ``--data tables``."""
+    """What a check found; ``settings`` are the options of ``--data tables``.
+
+    ``training`` has the sections of a config that say what to train.
+    """
 
     columns: list[Profile] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def usable(self) -> bool:
@@ -55,6 +67,7 @@ class Check:
             "columns": [asdict(column) for column in self.columns],
             "problems": [asdict(problem) for problem in self.problems],
             "settings": self.settings,
+            "training": self.training,
         }
 
     def experiment(self) -> dict[str, dict[str, Any]]:
@@ -64,7 +77,7 @@ class Check:
             sections["partition"] = {"name": "natural"}
         if "split" in self.settings:
             sections["split"] = {"kind": "public"}
-        return sections
+        return sections | self.training
 
 
 def check_tables(
@@ -120,8 +133,11 @@ def _check_both(
         return
     label = given["label"] or find_label(nodes, taken={ends.id})
     if not label:
+        few = possible_labels(nodes, {ends.id, given["owner"]})
+        there = f" (with few values there are: {', '.join(few)})" if few else ""
         check.error(
-            f"no column of '{nodes.path}' is called like a label; say which one is with --label."
+            f"no column of '{nodes.path}' is called like a label; say which one is with "
+            f"--label{there}."
         )
     owner = given["owner"] or find_owner(nodes, taken={ends.id, label})
     split = find_named(nodes, ("split", "part", "fold"), SPLITS, taken={ends.id, label, owner})
@@ -235,13 +251,9 @@ def _check_labels(check: Check, nodes: Opened, label: str) -> None:
         check.note(
             f"{labels.null_count()} of {len(labels)} nodes have no label.", labels.null_count()
         )
-    name, count = classes.row(-1)
-    if count < _RARE * (len(labels) - labels.null_count()):
-        check.note(
-            f"the class '{name}' is rare: {count} of {len(labels) - labels.null_count()} labelled "
-            f"nodes, so accuracy says little.",
-            count,
-        )
+    check.training, why = suggested(classes)
+    for sentence in why:
+        check.note(sentence)
 
 
 def _check_owners(check: Check, nodes: Opened, owner: str) -> None:

@@ -21,13 +21,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-import polars
 
 from atoll.data.download import unpack
 from atoll.data.prepare import with_split
 from atoll.data.reading import checked_edges, compact, readable
 from atoll.errors import AtollError
 from atoll.graph import Graph, make_graph, node_mask
+from atoll.parquet import read_parquet
 
 log = logging.getLogger("atoll")
 
@@ -91,12 +91,12 @@ def read_cora(files: Sequence[Path], name: str) -> Graph:
     """Planetoid's Cora, node for node, from the two Parquet files."""
     papers = np.array(Path(__file__).with_name("cora_papers.txt").read_text().split(), dtype=int)
     with readable(files[0], "the papers of Cora"):
-        table = _parquet(files[0])
+        table = read_parquet(files[0])
         row = _positions(table["nodeId"].to_numpy(), papers)
         x = compact(table["features"].explode().to_numpy().reshape(table.height, -1))[row]
         labels = _TOPIC[table["subject"].to_numpy()][row]
     with readable(files[1], "the citations of Cora"):
-        cited = _parquet(files[1]).select("sourceNodeId", "targetNodeId").to_numpy()
+        cited = read_parquet(files[1]).select("sourceNodeId", "targetNodeId").to_numpy()
         edges = checked_edges(_positions(papers, cited.T), len(papers))
         graph = make_graph(x, edges, labels, classes=len(_TOPIC), name=name)
     nodes = np.arange(graph.nodes)
@@ -104,13 +104,6 @@ def read_cora(files: Sequence[Path], name: str) -> Graph:
         graph,
         *(node_mask(part, graph.nodes) for part in (nodes[:140], nodes[140:640], nodes[-1000:])),
     )
-
-
-def _parquet(path: Path) -> polars.DataFrame:
-    try:
-        return polars.read_parquet(path)
-    except polars.exceptions.PolarsError as problem:
-        raise ValueError(str(problem)) from problem
 
 
 def _positions(among: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from atoll.data.base import Dataset, datasets
-from atoll.data.party_read import load_graphs, load_party
+from atoll.data.party_read import is_fitted_later, load_graphs, load_party
 from atoll.data.party_write import refuse_unlike, write_parties
 from atoll.data.table_columns import Columns
 from atoll.errors import AtollError
@@ -44,15 +44,28 @@ class Parties(Columns, Dataset):
     the features of the first party and everybody's label, and an edge that several hold has the
     weight of the first. Two different labels, or two different splits, for one node are an error.
 
-    ``standardise`` scales each party's columns by its own mean and deviation, as a party alone
-    would.
+    ``standardise`` and ``missing`` work with each party's own training nodes, as a party alone
+    would. What a folder's ``party.toml`` says under ``[columns]`` wins over the options here.
     """
 
     folder: str = ""
 
     def load(self) -> Graph:
         folders = party_folders(self.folder)
-        return merge(load_graphs(folders, self), Path(self.folder).name or "parties")
+        return merge(load_graphs(folders, self), self._name)
+
+    @property
+    def _name(self) -> str:
+        return Path(self.folder).name or "parties"
+
+    def fitted(self, graph: Graph) -> Graph:
+        """Scales and fillings of each party, from its own training nodes."""
+        folders = party_folders(self.folder)
+        if not is_fitted_later(folders, self):
+            return graph
+        train = [graph.held(holding).train for holding in graph.holdings]
+        whole = merge(load_graphs(folders, self, train), self._name)
+        return replace(whole, **{split: getattr(graph, split) for split in SPLITS})
 
 
 def party_folders(folder: str) -> list[Path]:
@@ -128,6 +141,7 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         classes=parties[0].classes,
         ids=unique[order],
         name=name,
+        graph_of=_merged_graphs(parties, len(unique)),
         holdings=tuple(holdings),
         class_names=parties[0].class_names,
         feature_names=parties[0].feature_names,
@@ -135,6 +149,17 @@ def merge(parties: Sequence[Graph], name: str) -> Graph:
         val=masks["val"],
         test=masks["test"],
     )
+
+
+def _merged_graphs(parties: Sequence[Graph], nodes: int) -> np.ndarray | None:
+    """All parties' small graphs, one party after the other, where they hold many."""
+    graph_of_K = [party.graph_of for party in parties if party.graph_of is not None]
+    if not graph_of_K:
+        return None
+    if sum(map(len, graph_of_K)) != nodes:
+        raise AtollError("two parties hold a node of the same id; small graphs are not shared.")
+    counts = np.cumsum([0, *(int(of[-1]) + 1 for of in graph_of_K)])
+    return np.concatenate([of + c for of, c in zip(graph_of_K, counts, strict=False)])
 
 
 def _common_ids(parties: Sequence[Graph]) -> np.ndarray:
@@ -176,7 +201,8 @@ def _merged_labels(
             raise AtollError(
                 f"the party '{parties[known_from[at[row]]].name}' labels the node '{ids[at[row]]}' "
                 f"{name[before[row]]}, the party '{party.name}' {name[party.y[row]]}; correct one "
-                f"of them or leave one empty."
+                f"of them or leave one empty, or, if each party numbers nodes of its own, put its "
+                f"name before its ids."
             )
         new = at[known & (before < 0)]
         known_from[new] = k

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from atoll.data.party_columns import ByHand, read_by_hand
 from atoll.data.party_write import FORMAT
 from atoll.errors import AtollError, unknown
 
+FILE = "party.toml"
 _KINDS: dict[str, type] = {
     "version": int,
     "name": str,
@@ -18,9 +20,11 @@ _KINDS: dict[str, type] = {
     "class_names": list,
     "categories": dict,
     "columns": dict,
+    "split": dict,
     "features": dict,
     "counts": dict,
 }
+_KINDS_IN_WORDS = {int: "a whole number", str: "text", list: "a list", dict: "a table"}
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,15 @@ class Written:
     feature_columns: tuple[str, ...]
     feature_names: tuple[str, ...]
     weight: str = ""
+    graph: str = ""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """What ``party.toml`` says; a folder made by hand needs none, or only part of it.
 
-    ``class_names`` and ``categories`` (by column) are what the parties agreed on.
+    ``class_names`` and ``categories`` (by column) are what the parties agreed on, ``by_hand`` what
+    a party says of its own tables.
     """
 
     name: str
@@ -50,6 +56,7 @@ class Manifest:
     class_names: tuple[str, ...] = ()
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     written: Written | None = None
+    by_hand: ByHand = field(default_factory=ByHand)
 
     @property
     def listed_classes(self) -> tuple[str, ...]:
@@ -61,7 +68,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise AtollError(f"'{folder}' is a file; name the party's folder.")
     if not folder.is_dir():
         raise AtollError(f"there is no folder '{folder}'; check the path.")
-    file = folder / "party.toml"
+    file = folder / FILE
     if not file.is_file():
         return Manifest(name=folder.name)
     try:
@@ -72,11 +79,16 @@ def read_manifest(folder: Path) -> Manifest:
         if key not in _KINDS:
             raise unknown(f"key of '{file}'", key, _KINDS)
         if not isinstance(value, _KINDS[key]) or isinstance(value, bool):
-            raise AtollError(f"'{file}': {key} must be a {_KINDS[key].__name__}; correct it.")
+            raise AtollError(f"'{file}': {key} must be {_KINDS_IN_WORDS[_KINDS[key]]}; correct it.")
     if entries.get("version", FORMAT) != FORMAT:
         raise AtollError(
             f"'{file}' has the version {entries['version']}, this Atoll reads {FORMAT}; use the "
             f"Atoll that wrote it."
+        )
+    if "features" in entries and "split" in entries:
+        raise AtollError(
+            f"'{file}' is of a folder by atoll split, which has its split in a column; take out "
+            f"[split]."
         )
     try:
         return _manifest(folder, entries)
@@ -90,18 +102,28 @@ def _manifest(folder: Path, entries: dict[str, Any]) -> Manifest:
     return Manifest(
         name=entries.get("name", folder.name),
         classes=entries.get("classes", 0),
-        class_names=tuple(str(name) for name in entries.get("class_names", ())),
+        class_names=_distinct("class_names", entries.get("class_names", ())),
         categories={
-            column: tuple(str(category) for category in listed)
+            column: _distinct(f"the categories of {column}", listed)
             for column, listed in entries.get("categories", {}).items()
         },
         written=_written(entries) if "features" in entries else None,
+        by_hand=ByHand() if "features" in entries else read_by_hand(folder / FILE, entries),
     )
+
+
+def _distinct(what: str, listed: Sequence[object]) -> tuple[str, ...]:
+    """Names that are told apart: a row could not be matched with two of them."""
+    names = tuple(str(name) for name in listed)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"'{twice}' stands twice in {what}")
+    return names
 
 
 def _written(entries: dict[str, Any]) -> Written:
     features, columns = entries["features"], entries["columns"]
-    names = tuple(str(name) for name in features["names"])
+    names = _distinct("the names of features", features["names"])
     return Written(
         nodes=int(entries["counts"]["nodes"]),
         id=str(columns["id"]),
@@ -112,6 +134,7 @@ def _written(entries: dict[str, Any]) -> Written:
         feature_columns=names,
         feature_names=names if features["named"] else (),
         weight=str(columns.get("weight", "")),
+        graph=str(columns.get("graph", "")),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars
@@ -28,8 +29,9 @@ from atoll.data.table_columns import (
     read_splits,
     sorted_names,
 )
-from atoll.data.table_features import Feature, common_features, find_features, united
+from atoll.data.table_features import Feature, common_features, encode, find_features, united
 from atoll.data.table_files import Table
+from atoll.data.table_fitted import Preprocessing
 from atoll.data.table_weights import read_weights
 from atoll.data.tables import encoded_graph, require_roles
 from atoll.errors import AtollError
@@ -38,11 +40,17 @@ from atoll.graph import Features, Graph
 
 @dataclass(frozen=True, eq=False)
 class PartyFiles:
-    """A party's tables and its manifest."""
+    """A party's tables, what their columns are, and its manifest."""
 
     nodes: Table
     edges: Table
+    columns: Columns
     manifest: Manifest
+
+    @property
+    def own(self) -> bool:
+        """Whether somebody made the folder by hand."""
+        return self.manifest.written is None
 
 
 def load_party(folder: str | Path, columns: Columns | None = None) -> Graph:
@@ -50,13 +58,64 @@ def load_party(folder: str | Path, columns: Columns | None = None) -> Graph:
 
     Classes are numbered as ``party.toml`` says. In a folder made by hand without one, they are the
     labels found there, which agrees with the other parties only if every party has every class:
-    set ``class_names``. ``columns`` says what the columns of such a folder are.
+    set ``class_names``. ``columns`` says what the columns of such a folder are, unless its
+    ``party.toml`` does.
     """
     return load_graphs([Path(folder)], columns or Columns())[0]
 
 
-def load_graphs(folders: Sequence[Path], columns: Columns) -> list[Graph]:
-    """The graphs of parties whose folders are all at hand, with common features and classes."""
+def load_graphs(
+    folders: Sequence[Path], columns: Columns, train: Sequence[np.ndarray] = ()
+) -> list[Graph]:
+    """The graphs of parties whose folders are all at hand, with common features and classes.
+
+    ``train`` has the training nodes of each, where these are drawn by somebody else: what is fitted
+    is fitted to them.
+    """
+    parties = open_parties(folders, columns)
+    features, classes = agreed(parties, columns)
+    graphs = [
+        _graph_by_hand(party, features, classes)
+        if party.manifest.written is None
+        else _written_graph(party, party.manifest.written)
+        for party in parties
+    ]
+    if not train:
+        return graphs
+    return [
+        _fitted(graph, party, features, own) if party.own else graph
+        for graph, party, own in zip(graphs, parties, train, strict=True)
+    ]
+
+
+def party_preprocessing(folder: Path, columns: Columns | None = None) -> dict[str, Any] | None:
+    """What was fitted to a party's own tables to make its features, for JSON.
+
+    None for a folder by :func:`write_parties`, whose features are final.
+    """
+    [party] = open_parties([folder], columns or Columns())
+    if not party.own:
+        return None
+    features, classes = agreed([party], party.columns)
+    graph = _graph_by_hand(party, features, classes)
+    rows = np.arange(graph.nodes)
+    groups = {party.manifest.name: (rows, np.flatnonzero(graph.train))}
+    fitted = Preprocessing.fitted(party.nodes, features, party.columns, classes, groups)
+    return fitted.as_json()
+
+
+def is_fitted_later(folders: Sequence[Path], columns: Columns) -> bool:
+    """Whether a party's features depend on training nodes that it does not name itself."""
+    for manifest in map(read_manifest, folders):
+        own = manifest.by_hand.over(columns)
+        named = manifest.written or manifest.by_hand.split or own.split
+        if not named and (own.standardise or own.missing != "error"):
+            return True
+    return False
+
+
+def open_parties(folders: Sequence[Path], columns: Columns) -> list[PartyFiles]:
+    """The tables of parties, as far as they can be read one by one."""
     manifests = [read_manifest(folder) for folder in folders]
     refuse_other_classes(manifests)
     if columns.standardise and any(manifest.written for manifest in manifests):
@@ -65,58 +124,68 @@ def load_graphs(folders: Sequence[Path], columns: Columns) -> list[Graph]:
             "as they are: standardise before the split."
         )
     categories = agreed_categories(manifests)
-    parties = [
-        _open(folder, manifest, columns, (*columns.as_text(), *categories))
+    return [
+        _open(folder, manifest, columns, categories)
         for folder, manifest in zip(folders, manifests, strict=True)
     ]
-    by_hand = [party for party in parties if party.manifest.written is None]
-    features = _agreed_features(by_hand, columns, categories)
-    classes = columns.class_names or _agreed_classes(parties, columns)
-    return [
-        encoded_graph(party.nodes, party.edges, columns, features, classes, party.manifest.name)
-        if party.manifest.written is None
-        else _written_graph(party, party.manifest.written)
-        for party in parties
-    ]
 
 
-def _open(folder: Path, manifest: Manifest, columns: Columns, text: Sequence[str]) -> PartyFiles:
-    sides = {}
-    for side in ("nodes", "edges"):
-        files = [folder / f"{side}{suffix}" for suffix in (".parquet", ".csv")]
-        found = [file for file in files if file.is_file()]
-        if len(found) != 1:
-            has = "both {} and {}; keep one." if found else "neither {} nor {}; add one."
-            raise AtollError(
-                f"the party's folder '{folder}' has " + has.format(*(file.name for file in files))
-            )
-        if side == "nodes":
-            sides[side] = columns.read_nodes(found[0], text)
-        else:
-            # A party without edges of its own is possible, one without nodes is not.
-            sides[side] = columns.read_edges(found[0], may_be_empty=True)
-    return PartyFiles(sides["nodes"], sides["edges"], manifest)
+def agreed(
+    parties: Sequence[PartyFiles], columns: Columns
+) -> tuple[list[Feature], tuple[str, ...]]:
+    """The features of folders made by hand, and the classes of all."""
+    by_hand = [party for party in parties if party.own]
+    features = _agreed_features(by_hand, agreed_categories([party.manifest for party in parties]))
+    return features, columns.class_names or _agreed_classes(parties)
 
 
-def _agreed_classes(parties: Sequence[PartyFiles], columns: Columns) -> tuple[str, ...]:
+def _open(
+    folder: Path, manifest: Manifest, columns: Columns, categories: Mapping[str, tuple[str, ...]]
+) -> PartyFiles:
+    own = manifest.by_hand.over(columns)
+    nodes, edges = manifest.by_hand.open(folder, own, (*own.as_text(), *categories))
+    return PartyFiles(nodes, edges, own, manifest)
+
+
+def _graph_by_hand(party: PartyFiles, features: list[Feature], classes: tuple[str, ...]) -> Graph:
+    """The graph of a party's own tables, with the split that it draws by itself if it does."""
+    graph = encoded_graph(
+        party.nodes, party.edges, party.columns, features, classes, party.manifest.name
+    )
+    divided = party.manifest.by_hand.divided(graph)
+    return graph if divided is graph else _fitted(divided, party, features, divided.train)
+
+
+def _fitted(graph: Graph, party: PartyFiles, features: list[Feature], train: np.ndarray) -> Graph:
+    """The same graph with scales and fillings of its training nodes."""
+    columns = party.columns
+    if columns.split or not (columns.standardise or columns.missing != "error"):
+        return graph
+    rows = np.arange(graph.nodes)
+    groups = [(rows, np.flatnonzero(train))]
+    x, _ = encode(party.nodes, features, columns.standardise, columns.missing, groups)
+    return replace(graph, x=x)
+
+
+def _agreed_classes(parties: Sequence[PartyFiles]) -> tuple[str, ...]:
     """The classes that party.toml lists, or else all labels that the parties have, sorted."""
     listed = [party.manifest.listed_classes for party in parties]
     if any(listed):
         return next(classes for classes in listed if classes)
     found: set[str] = set()
     for party in parties:
-        found |= set(label_names(party.nodes, columns.label).drop_nulls())
+        found |= set(label_names(party.nodes, party.columns.label).drop_nulls())
     return sorted_names(found)
 
 
 def _agreed_features(
-    parties: Sequence[PartyFiles], columns: Columns, categories: dict[str, tuple[str, ...]]
+    parties: Sequence[PartyFiles], categories: Mapping[str, tuple[str, ...]]
 ) -> list[Feature]:
     """The same features for all; categories as party.toml lists them, or else all there are."""
     found = []
     for party in parties:
-        require_roles(party.nodes, columns)
-        found.append(find_features(party.nodes, columns, categories))
+        require_roles(party.nodes, party.columns)
+        found.append(find_features(party.nodes, party.columns, categories))
         common_features(parties[0].nodes, found[0], party.nodes, found[-1])
     return united(found) if found else []
 
@@ -136,6 +205,7 @@ def _written_graph(party: PartyFiles, written: Written) -> Graph:
         x=_written_features(nodes, written),
         edges=read_edges(party.edges, Columns(), ids, nodes.source),
         weights=read_weights(party.edges, written.weight),
+        graph_of=_written_graphs(nodes, written.graph),
         y=y,
         classes=len(manifest.listed_classes),
         train=splits["train"],
@@ -146,6 +216,16 @@ def _written_graph(party: PartyFiles, written: Written) -> Graph:
         class_names=manifest.class_names,
         feature_names=written.feature_names,
     )
+
+
+def _written_graphs(nodes: Table, column: str) -> np.ndarray | None:
+    """Which small graph each node belongs to, if the party holds many."""
+    if not column:
+        return None
+    numbers = nodes.column(column, "graph")
+    if numbers.dtype != polars.Int64 or numbers.null_count():
+        raise nodes.unfit(column, f"it holds {numbers.dtype}; the file is damaged.")
+    return numbers.to_numpy().astype(np.int64)
 
 
 def _written_labels(party: PartyFiles, column: str) -> np.ndarray:

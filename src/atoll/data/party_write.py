@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +15,11 @@ from scipy import sparse
 
 from atoll.data.table_files import free_name
 from atoll.errors import AtollError
-from atoll.files import written_whole
+from atoll.files import folder_names, written_whole
 from atoll.graph import SPLITS, Graph
 
 FORMAT = 1
 INDICES, VALUES = "feature_indices", "feature_values"
-_LONGEST_NAME = 80
 
 
 def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
@@ -29,7 +27,8 @@ def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
 
     A party's folder holds ``nodes.parquet`` (ids, labels, splits and features), ``edges.parquet``
     (each edge as its two ids, both directions of an undirected one, and its weight where edges
-    have weights) and ``party.toml`` (what the columns are, the classes in their common order, and
+    have weights; of a collection of small graphs, nodes also have the number of their graph) and
+    ``party.toml`` (what the columns are, the classes in their common order, and
     counts): all that is its own, and of the others nothing. Sparse features stay
     sparse: per node a list of places and a list of values.
 
@@ -42,7 +41,7 @@ def write_parties(graphs: Sequence[Graph], folder: str | Path) -> list[Path]:
     _refuse_unnamed(graphs[0])
     _refuse_used(target, folder)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    names = _folder_names(graphs)
+    names = folder_names([graph.name for graph in graphs])
     try:
         partial.mkdir(parents=True)
         for name, graph in zip(names, graphs, strict=True):
@@ -73,6 +72,9 @@ def _write_party(graph: Graph, folder: Path) -> None:
             columns["split"]: _splits(graph),
         }
     )
+    if graph.graph_of is not None:
+        columns["graph"] = free_name("graph", features.columns)
+        keys = keys.with_columns(polars.Series(columns["graph"], graph.graph_of))
     nodes = polars.concat([keys, features], how="horizontal")
     with written_whole(folder / "nodes.parquet") as part:
         nodes.write_parquet(part)
@@ -146,6 +148,17 @@ def refuse_unlike(parties: Sequence[Graph]) -> None:
     """Parties of one federation have the same features and classes."""
     first = parties[0]
     for party in parties[1:]:
+        if party.space != first.space:
+            raise AtollError(
+                f"features and classes mean something else to the party '{first.name}' than to "
+                f"'{party.name}'; folders of parties are for those that share them."
+            )
+        if (party.graph_of is None) != (first.graph_of is None):
+            many, one = (party, first) if first.graph_of is None else (first, party)
+            raise AtollError(
+                f"the party '{many.name}' holds many small graphs, the party '{one.name}' one; "
+                f"give all parties the same kind."
+            )
         if party.features != first.features or party.feature_names != first.feature_names:
             odd = sorted(set(first.feature_names) ^ set(party.feature_names))
             what = f"'{odd[0]}' is only in one of them" if odd else "their order or number differs"
@@ -194,18 +207,3 @@ def _refuse_used(target: Path, given: str | Path) -> None:
         raise AtollError(f"'{given}' is a file; name a new folder for the parties.")
     if target.is_dir() and any(target.iterdir()):
         raise AtollError(f"'{given}' is not empty; name a new folder for the parties.")
-
-
-def _folder_names(graphs: Sequence[Graph]) -> list[str]:
-    """The parties' names as folders on any system, each different."""
-    names: list[str] = []
-    taken: set[str] = set()
-    for graph in graphs:
-        plain = re.sub(r"[^\w.-]+", "-", graph.name)[:_LONGEST_NAME].strip("-.") or "party"
-        name, number = plain, 1
-        while name.lower() in taken:
-            number += 1
-            name = f"{plain}-{number}"
-        taken.add(name.lower())
-        names.append(name)
-    return names

@@ -25,14 +25,14 @@ class Columns:
     table. ``split`` may name a column that says train, val, test or nothing. ``features`` lists the
     feature columns (every other column if empty), ``categorical`` those to be read as categories
     although they hold numbers, ``class_names`` all classes in their order (the labels found,
-    sorted, if empty). ``standardise`` scales number columns to mean 0 and deviation 1. Edges count
-    both ways unless ``directed``. ``weight`` may name a column of the edge table that holds the
-    edges' weights; ``weight_scale = "log"`` takes log(1 + weight), which amounts of money need:
-    beside a neighbour of weight 5,000 the node itself, which weighs 1, would count for nothing.
+    sorted, if empty). ``standardise`` scales number columns to mean 0 and deviation 1, both of the
+    party's own training nodes. Edges count both ways unless ``directed``. ``weight`` may name a
+    column of the edge table that holds the edges' weights; ``weight_scale = "log"`` takes
+    log(1 + weight), which amounts of money need: beside a neighbour of weight 5,000 the node
+    itself, which weighs 1, would count for nothing.
 
     ``missing`` is what becomes of missing numbers: an ``error``; the ``median`` or ``mean`` of the
-    party's own training nodes (of all its nodes where splits are not in the table); or an
-    ``indicator``: the median, and a further feature that says so.
+    party's own training nodes; or an ``indicator``: the median, and a further feature that says so.
 
     ``separator`` stands between the fields of CSV files and ``decimal`` in their numbers (the other
     mark may then set thousands apart); ``edges_separator`` and ``edges_decimal`` are those of the

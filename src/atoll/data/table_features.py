@@ -24,9 +24,10 @@ from atoll.data.table_numbers import (
     refuse_comma_numbers,
     refuse_holes,
     single,
-    standardised,
     with_fills,
 )
+from atoll.data.table_scale import scaled
+from atoll.data.table_units import refuse_units
 from atoll.errors import AtollError
 from atoll.graph import Features
 
@@ -141,12 +142,14 @@ def encode(
 ) -> tuple[Features, tuple[str, ...]]:
     """The feature matrix ``[n, f]`` float32, sparse where that saves, and its columns' names.
 
-    ``standardise`` scales number columns by their own mean and deviation, or by given ones.
-    ``missing`` says how gaps are filled, ``groups`` for whom and from what: all rows by default;
-    ``fills`` has what was found before, one number per row, by column.
+    ``standardise`` scales number columns by each party's mean and deviation, or by given ones;
+    ``missing`` says how gaps are filled. ``groups`` are the parties' rows, and those of them that
+    both are fitted to: all rows by default. ``fills`` has what was found before, one number per
+    row, by column.
     """
     blocks: list[Features] = []
     every = np.arange(table.frame.height)
+    party = groups or [(every, every)]
     for feature in features:
         if feature.kind == "category":
             blocks.append(_one_hot(table, feature))
@@ -154,17 +157,16 @@ def encode(
             values = raw_numbers(table, feature)
             if feature.kind != "vector":
                 if fills is None:
-                    party = groups or [(every, every)]
                     values = filled(table, feature.column, values, missing, party)
                 elif feature.column in fills:
                     values = with_fills(values, fills[feature.column], missing)
             refuse_holes(table, feature.column, values)
             own = values.shape[1] - feature.indicator
             if standardise is True:
-                values = np.concatenate([standardised(values[:, :own]), values[:, own:]], axis=1)
+                values = np.concatenate([scaled(values[:, :own], party), values[:, own:]], axis=1)
             elif standardise and feature.column in standardise:
-                scaled = standardise[feature.column].apply(values[:, :own])
-                values = np.concatenate([scaled, values[:, own:]], axis=1)
+                numbers = standardise[feature.column].apply(values[:, :own])
+                values = np.concatenate([numbers, values[:, own:]], axis=1)
             blocks.append(single(table, feature.column, values))
     names = tuple(name for feature in features for name in feature.names())
     stored = sum(b.nnz if sparse.issparse(b) else np.count_nonzero(b) for b in blocks)  # type: ignore[union-attr, misc]
@@ -218,6 +220,7 @@ def _is_text(table: Table, name: str) -> bool:
     wrong = (~is_gap(values) & numbers.is_null()).arg_true()
     right = numbers.is_not_null().arg_true()
     if not len(right):
+        refuse_units(table, name)
         return True
     if not len(wrong):
         return False

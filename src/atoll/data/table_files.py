@@ -13,6 +13,7 @@ import polars
 
 from atoll.data.reading import existing_file, first_line
 from atoll.errors import AtollError, unknown
+from atoll.parquet import NotParquet, read_parquet
 
 _CSV = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
@@ -87,14 +88,12 @@ def read_table(
 
 def _read_parquet(file: Path) -> Table:
     try:
-        frame = polars.read_parquet(file, glob=False, hive_partitioning=False)
-    except (OSError, polars.exceptions.PolarsError) as problem:
+        frame = read_parquet(file)
+    except NotParquet as problem:
         raise AtollError(
             f"'{file}' can't be read as Parquet ({first_line(problem)}); write it anew, or end "
             f"its name in .csv if it is CSV."
         ) from problem
-    named = polars.selectors.by_dtype(polars.Categorical, polars.Enum)
-    frame = frame.with_columns(named.cast(polars.String))
     return Table(frame, f"'{file}'", lambda row: f"row {row + 1}")
 
 

@@ -23,6 +23,7 @@ from atoll.data.table_numbers import (
     parse_numbers,
     refuse_holes,
 )
+from atoll.data.table_scale import Scale, Scales
 from atoll.errors import AtollError
 from atoll.files import damaged
 from atoll.graph import Features
@@ -31,38 +32,14 @@ FILE = "preprocessing.json"
 
 
 @dataclass(frozen=True)
-class Scale:
-    """The mean and deviation of a column's numbers; a deviation of 0 stands for a constant."""
-
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-
-    @classmethod
-    def fitted(cls, values: np.ndarray) -> Self:
-        deviation = values.std(axis=0)
-        # The deviation of a constant column is rounding error, not always zero.
-        varies = deviation > 1e-12 * np.abs(values).max(axis=0)
-        mean = tuple(values.mean(axis=0).tolist())
-        return cls(mean, tuple(np.where(varies, deviation, 0.0).tolist()))
-
-    def apply(self, values: np.ndarray) -> np.ndarray:
-        mean, deviation = np.array(self.mean), np.array(self.deviation)
-        varies = deviation > 0
-        scaled: np.ndarray = np.where(
-            varies, (values - mean) / np.where(varies, deviation, 1.0), 0.0
-        )
-        return scaled
-
-
-@dataclass(frozen=True)
 class Preprocessing:
     """The feature columns with their categories and scales, and the classes, of a trained model.
 
-    ``missing`` says how gaps were filled, ``fills`` with what, by column and party.
+    ``scales`` are by column and party, as are ``fills``, which gaps get where ``missing`` says so.
     """
 
     features: tuple[Feature, ...]
-    scales: Mapping[str, Scale]
+    scales: Mapping[str, Mapping[str, Scale]]
     class_names: tuple[str, ...]
     missing: Missing = "error"
     fills: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -76,7 +53,8 @@ class Preprocessing:
         classes: tuple[str, ...],
         parties: Mapping[str, Group],
     ) -> Self:
-        scales, fills = {}, {}
+        scales: dict[str, dict[str, Scale]] = {}
+        fills = {}
         missing, groups = columns.missing, list(parties.values())
         for feature in features:
             if feature.kind == "category":
@@ -89,14 +67,16 @@ class Preprocessing:
             refuse_holes(table, feature.column, values)
             if columns.standardise:
                 own = values.shape[1] - feature.indicator
-                scales[feature.column] = Scale.fitted(values[:, :own])
+                scales[feature.column] = {
+                    party: Scale.of(values[:, :own], group) for party, group in parties.items()
+                }
         return cls(tuple(features), scales, classes, missing, fills)
 
     def encode(self, table: Table, parties: Sequence[str] | None = None) -> Features:
         """The features of a table's rows ``[n, f]``, as those of the nodes trained on.
 
-        ``parties`` says whose each row is; what gaps get is the party's own, or the mean of all
-        parties' where it has none.
+        ``parties`` says whose each row is; its scale and what gaps get are the party's own, or the
+        mean of all parties' where it has none.
         """
         self.require_columns(table)
         for feature in self.features:
@@ -109,7 +89,8 @@ class Preprocessing:
         for column, by_party in self.fills.items():
             usual = float(np.mean(list(by_party.values()))) if by_party else 0.0
             fills[column] = np.array([by_party.get(party, usual) for party in whose])
-        return encode(table, list(self.features), self.scales, self.missing, fills=fills)[0]
+        scales = {column: Scales(by_party, whose) for column, by_party in self.scales.items()}
+        return encode(table, list(self.features), scales, self.missing, fills=fills)[0]
 
     def require_columns(self, table: Table) -> None:
         """Refuse a table that lacks what the model was trained on."""
@@ -123,9 +104,10 @@ class Preprocessing:
     def as_json(self) -> dict[str, Any]:
         columns = []
         for feature in self.features:
-            scale = self.scales.get(feature.column)
             facts = {name: value for name, value in asdict(feature).items() if value != ()}
-            facts |= {} if scale is None else asdict(scale)
+            if feature.column in self.scales:
+                scales = self.scales[feature.column].items()
+                facts["scale"] = {party: asdict(scale) for party, scale in scales}
             if feature.column in self.fills:
                 facts["fill"] = dict(self.fills[feature.column])
             columns.append(facts)
@@ -148,8 +130,11 @@ class Preprocessing:
                 features.append(Feature(name, column["kind"], categories, *sizes))
                 if "fill" in column:
                     fills[name] = dict(column["fill"])
-                if "mean" in column:
-                    scales[name] = Scale(tuple(column["mean"]), tuple(column["deviation"]))
+                if "scale" in column:
+                    scales[name] = {
+                        party: Scale(tuple(scale["mean"]), tuple(scale["deviation"]))
+                        for party, scale in column["scale"].items()
+                    }
             classes = tuple(found["class_names"])
             return cls(tuple(features), scales, classes, found["missing"], fills)
         except (KeyError, TypeError, AttributeError) as problem:

@@ -160,16 +160,6 @@ def missing_number(table: Table, column: str, row: int) -> AtollError:
     )
 
 
-def standardised(values: np.ndarray) -> np.ndarray:
-    """Columns with mean 0 and deviation 1; a constant column becomes zero."""
-    centred = values - values.mean(axis=0)
-    deviation = values.std(axis=0)
-    # The deviation of a constant column is rounding error, not always zero.
-    varies = deviation > 1e-12 * np.abs(values).max(axis=0)
-    scaled: np.ndarray = np.where(varies, centred / np.where(varies, deviation, 1.0), 0.0)
-    return scaled
-
-
 def single(table: Table, column: str, values: np.ndarray) -> np.ndarray:
     """Values in single precision, unless they are too large for it."""
     with np.errstate(over="ignore"):

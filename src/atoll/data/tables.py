@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,23 @@ class Tables(Columns, Dataset):
     def node_table(self) -> Table:
         return self.read_nodes(self.nodes, self.as_text())
 
-    def preprocessing(self) -> dict[str, Any]:
+    def fitted(self, graph: Graph) -> Graph:
+        """Scales and fillings of each owner, from its own training nodes (all without owners)."""
+        if self.split or not (self.standardise or self.missing != "error"):
+            return graph
+        nodes = self.node_table()
+        groups = _fitting_groups(graph.nodes, graph.holdings, graph.train)
+        features = find_features(nodes, self)
+        return replace(graph, x=encode(nodes, features, self.standardise, self.missing, groups)[0])
+
+    def preprocessing(self, train: np.ndarray | None = None) -> dict[str, Any]:
         nodes = self.node_table()
         features, classes = find_features(nodes, self), classes_of(nodes, self)
         y = class_numbers(nodes, self.label, label_names(nodes, self.label), classes)
-        splits = read_splits(nodes, self.split, y) if self.split else None
+        if self.split:
+            train = read_splits(nodes, self.split, y)["train"]
         holdings = read_owners(nodes, self.owner) if self.owner else ()
-        groups = _fitting_groups(nodes.frame.height, holdings, splits)
+        groups = _fitting_groups(nodes.frame.height, holdings, train)
         parties = dict(zip([h.name for h in holdings] or [""], groups, strict=True))
         return Preprocessing.fitted(nodes, features, self, classes, parties).as_json()
 
@@ -101,7 +111,8 @@ def encoded_graph(
         raise nodes.unfit(columns.label, "no node has a label; label some to have what to learn.")
     splits = read_splits(nodes, columns.split, y) if columns.split else None
     holdings = read_owners(nodes, owner) if owner else ()
-    groups = _fitting_groups(nodes.frame.height, holdings, splits)
+    train = None if splits is None else splits["train"]
+    groups = _fitting_groups(nodes.frame.height, holdings, train)
     x, feature_names = encode(nodes, features, columns.standardise, columns.missing, groups)
     if len(set(feature_names)) != len(feature_names):
         twice = next(f for f in feature_names if feature_names.count(f) > 1)
@@ -124,10 +135,10 @@ def encoded_graph(
 
 
 def _fitting_groups(
-    nodes: int, holdings: Sequence[Holding], splits: Mapping[str, np.ndarray] | None
+    nodes: int, holdings: Sequence[Holding], train: np.ndarray | None
 ) -> list[Group]:
     """Each party's rows, and its training rows where these are known."""
     parties = [holding.nodes for holding in holdings] or [np.arange(nodes)]
-    if splits is None:
+    if train is None:
         return [(rows, rows) for rows in parties]
-    return [(rows, rows[splits["train"][rows]]) for rows in parties]
+    return [(rows, rows[train[rows]]) for rows in parties]

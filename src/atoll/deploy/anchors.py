@@ -1,6 +1,6 @@
-"""The coordinator's part in matching anchors: it passes lists on, compares, and numbers.
+"""The coordinator's part in matching anchors: it carries letters, and numbers what sites share.
 
-See :mod:`atoll.deploy.matching` for what a site does, and for who learns what.
+See :mod:`atoll.deploy.matching` for what sites do, and for who learns what.
 """
 
 from __future__ import annotations
@@ -8,92 +8,96 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from atoll.deploy.matching import equal_places
+from atoll.deploy.matching import TURNS
 from atoll.deploy.remote import Remote
-from atoll.errors import AtollError
+from atoll.deploy.ristretto import POINT
 from atoll.federation.codec import Answer, Request
 from atoll.tree import Leaf, Tree
 
 log = logging.getLogger("atoll")
 Match = tuple[int, int, np.ndarray, np.ndarray]
+# What a letter has besides its points, and an answer besides its letters.
+_LETTER, _ANSWER = 2**11, 2**16
 
 
-def matched_anchors(fed: Remote, how: Literal["psi", "hash"]) -> tuple[np.ndarray, ...]:
+def matched_anchors(fed: Remote, nodes: Mapping[str, int]) -> tuple[np.ndarray, ...]:
     """Each site's anchors as common numbers, as :func:`atoll.partition.anchors.matched` has them.
 
-    The sites learn the rows of their own anchors on the way, and keep them.
+    The sites learn the rows of their own anchors on the way, and keep them. A site that is not
+    there, or is lost before the end, has none. ``nodes`` is how many each has said that it holds.
     """
-    sites = fed.sites
-    if fed.missing:
-        raise AtollError(
-            f"anchors can be matched only with all {len(sites)} sites present; "
-            f"{', '.join(fed.missing)} did not come: start them and resume."
-        )
-    lists, pairs = _hashed(fed) if how == "hash" else _blinded(fed)
-    matches = [(sites.index(i), sites.index(j), *equal_places(a, b)) for (i, j), (a, b) in pairs]
-    places, entities = _entities(matches, [len(_tensor(lists[site])) for site in sites])
-    shared: dict[str, Tree] = {
-        site: {"shared": torch.from_numpy(place)} for site, place in zip(sites, places, strict=True)
-    }
-    answers = _turn(fed, "anchors", shared)
-    ranks = [np.array(answers[site].facts["rows"], dtype=np.int64) for site in sites]
-    for site, rank, place in zip(sites, ranks, places, strict=True):
-        if not np.array_equal(np.sort(rank), np.arange(len(place))):
-            raise AtollError(f"the site '{site}' ranks its anchors wrongly; see its log.")
-    return _numbers(entities, ranks)
+    answers = _exchanged(fed, nodes)
+    sizes = [_size(answers.get(site), nodes.get(site, 0)) for site in fed.sites]
+    matches: list[Match] = []
+    for i, j in combinations(range(len(fed.sites)), 2):
+        a, b = (_ranks(answers, fed.sites[x], fed.sites[y], sizes[x]) for x, y in ((i, j), (j, i)))
+        if a is None or b is None or len(a) != len(b):
+            if a is not None or b is not None:
+                log.warning(
+                    "what '%s' and '%s' share does not count: they do not agree on it.",
+                    fed.sites[i],
+                    fed.sites[j],
+                )
+            continue
+        matches.append((i, j, a, b))
+    return _numbers(matches, sizes)
 
 
-Lists = dict[str, Leaf]
-Pairs = list[tuple[tuple[str, str], tuple[Leaf, Leaf]]]
-
-
-def _blinded(fed: Remote) -> tuple[Lists, Pairs]:
-    """Every site's list, and for every pair both lists under both secrets."""
-    answers = _turn(fed, "blind", {site: {} for site in fed.sites})
-    lists = {site: answer.tree["points"] for site, answer in answers.items()}
-    pairs: Pairs = []
-    for i, j in combinations(fed.sites, 2):
-        raised = _turn(fed, "raise", {i: {"points": lists[j]}, j: {"points": lists[i]}})
-        pairs.append(((i, j), (raised[j].tree["points"], raised[i].tree["points"])))
-    return lists, pairs
-
-
-def _hashed(fed: Remote) -> tuple[Lists, Pairs]:
-    log.warning(
-        "anchors are matched by salted hashes: whoever has a list of possible ids can find out "
-        "which of them each site holds."
-    )
-    answers = _turn(fed, "hash", {site: {} for site in fed.sites}, salt=fed.run)
-    lists = {site: answer.tree["points"] for site, answer in answers.items()}
-    return lists, [((i, j), (lists[i], lists[j])) for i, j in combinations(fed.sites, 2)]
-
-
-def _turn(fed: Remote, turn: str, trees: Mapping[str, Tree], **more: Any) -> dict[str, Answer]:
-    """A turn of the matching; it needs every site that it involves."""
-    requests = {
-        site: Request("match", fed.run, fed.attempt, {"turn": turn} | more, dict(tree))
-        for site, tree in trees.items()
-    }
-    answers = fed.ask_sites(turn, requests)
-    if set(answers) != set(trees):
-        raise AtollError(
-            f"the anchors could not be matched ({'; '.join(fed.missing.values())}); see the "
-            f"sites' logs and resume."
-        )
+def _exchanged(fed: Remote, nodes: Mapping[str, int]) -> dict[str, Answer]:
+    """Carry the letters of all turns; returns the last answers, of those who saw it through."""
+    peers = set(fed.present)
+    inbox: dict[str, Tree] = {site: {} for site in peers}
+    answers: dict[str, Answer] = {}
+    for turn in TURNS:
+        requests = {}
+        for site in fed.present:
+            if site in inbox:
+                others = sorted(peers - {site})
+                facts = {"turn": turn, "peers": others if turn == TURNS[0] else []}
+                requests[site] = Request("match", fed.run, fed.attempt, facts, inbox[site])
+        answers = fed.ask_sites(turn, requests, largest=_largest(requests, nodes))
+        inbox = {site: {} for site in answers}
+        for sender, answer in answers.items():
+            for name, leaf in answer.tree.items():
+                receiver = name.removeprefix("to/")
+                if receiver in inbox and receiver != sender:
+                    inbox[receiver][f"from/{sender}"] = leaf
     return answers
 
 
-def _entities(
-    matches: Sequence[Match], sizes: Sequence[int]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Which places of each list are anchors, and for each a number that equal entities share.
+def _largest(sites: Mapping[str, Request], nodes: Mapping[str, int]) -> int:
+    """What the largest honest answer of a turn has: a letter to each peer, of all its points."""
+    longest = max((nodes.get(site, 0) for site in sites), default=0)
+    return len(sites) * (longest * POINT + _LETTER) + _ANSWER
 
-    ``matches`` holds, for a pair of sites, the places in their two lists that are equal.
+
+def _size(answer: Answer | None, nodes: int) -> int:
+    """How many anchors a site has found; none if it says what can't be."""
+    said = None if answer is None else answer.tree.get("anchors")
+    if not isinstance(said, torch.Tensor) or said.dtype != torch.int64 or said.shape != (1,):
+        return 0
+    return int(said[0]) if 0 <= int(said[0]) <= nodes else 0
+
+
+def _ranks(answers: Mapping[str, Answer], site: str, peer: str, size: int) -> np.ndarray | None:
+    """The ranks of what a site shares with a peer, among its anchors; None if it has said none."""
+    leaf: Leaf | None = answers[site].tree.get(f"pair/{peer}") if site in answers else None
+    if not isinstance(leaf, torch.Tensor) or leaf.dtype != torch.int64 or leaf.dim() != 1:
+        return None
+    ranks: np.ndarray = leaf.numpy()
+    there = (ranks >= 0) & (ranks < size)
+    return ranks if there.all() and len(np.unique(ranks)) == len(ranks) else None
+
+
+def _numbers(matches: Sequence[Match], sizes: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Each site's anchors in the order of its rows, with numbers that equal entities share, in the
+    order of first appearance.
+
+    ``matches`` holds, for a pair of sites, the ranks of their anchors that are equal.
     """
     start = np.cumsum([0, *sizes])
     parent = np.arange(start[-1])
@@ -102,9 +106,10 @@ def _entities(
             low, high = sorted((_root(parent, left), _root(parent, right)))
             parent[high] = low
     roots = np.array([_root(parent, n) for n in range(len(parent))], dtype=np.int64)
-    shared = np.bincount(roots, minlength=len(parent))[roots] > 1
-    places = [np.flatnonzero(shared[a:b]) for a, b in pairwise(start.tolist())]
-    return places, [roots[a + p] for a, p in zip(start[:-1].tolist(), places, strict=True)]
+    unique, first, inverse = np.unique(roots, return_index=True, return_inverse=True)
+    number = np.empty(len(unique), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(unique))
+    return tuple(number[inverse[a:b]] for a, b in pairwise(start.tolist()))
 
 
 def _root(parent: np.ndarray, entry: int) -> int:
@@ -112,17 +117,3 @@ def _root(parent: np.ndarray, entry: int) -> int:
         parent[entry] = parent[parent[entry]]
         entry = int(parent[entry])
     return entry
-
-
-def _numbers(entities: Sequence[np.ndarray], ranks: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Each site's anchors in the order of its rows, numbered by first appearance."""
-    in_order = [entity[np.argsort(rank)] for entity, rank in zip(entities, ranks, strict=True)]
-    unique, first = np.unique(np.concatenate(in_order), return_index=True)
-    number = np.empty(len(unique), dtype=np.int64)
-    number[np.argsort(first)] = np.arange(len(unique))
-    return tuple(number[np.searchsorted(unique, entity)] for entity in in_order)
-
-
-def _tensor(leaf: Leaf) -> torch.Tensor:
-    assert isinstance(leaf, torch.Tensor)
-    return leaf

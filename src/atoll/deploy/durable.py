@@ -14,8 +14,10 @@ from atoll.files import write_json
 from atoll.tree import Tree
 
 log = logging.getLogger("atoll")
-# The coordinator falls back by two rounds at most: one torn checkpoint, one unfinished round.
-_KEPT = 4
+# The coordinator falls back by two rounds at most: one torn checkpoint, one unfinished round. A
+# site goes back one round more, and no further.
+MOST_ROUNDS_BACK = 3
+_KEPT = MOST_ROUNDS_BACK + 1
 
 
 class Durable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -10,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from atoll.deploy.operator import Operator
 from atoll.deploy.processes import Process
-from atoll.deploy.settings import RUNS, site_environment
+from atoll.deploy.settings import RUNS, SERVER_KIT, site_environment
 from atoll.errors import AtollError
 
 
@@ -44,6 +45,10 @@ class Engine(ABC):
         alone.
         """
 
+    def forget(self, out: Path, site: str) -> None:
+        """Remove what :meth:`make_kits` has made for a site, as far as it is still here."""
+        shutil.rmtree(out / f"site-{site}", ignore_errors=True)
+
     @abstractmethod
     def server(self, kit: Path, host: str | None = None) -> Launch:
         """The engine's server. ``host`` is the address to listen on, where it can be chosen."""
@@ -69,7 +74,8 @@ class Engine(ABC):
 
     def start_server(self, kit: Path, runs: Path, log: Path, host: str | None = None) -> Process:
         command, env = self.server(kit, host)
-        return Process("the server", command, env | {RUNS: str(runs.resolve())}, log)
+        places = {RUNS: str(runs.resolve()), SERVER_KIT: str(kit.resolve())}
+        return Process("the server", command, env | places, log)
 
     def start_site(
         self,
@@ -79,7 +85,9 @@ class Engine(ABC):
         state: Path,
         log: Path,
         more: Mapping[str, str] | None = None,
+        admits: Sequence[str] = (),
+        policy: Path | None = None,
     ) -> Process:
         command, env = self.client(kit, site)
-        env = env | site_environment(data, state) | dict(more or {})
+        env = env | site_environment(data, state, kit, admits, policy) | dict(more or {})
         return Process(f"site {site}", command, env, log)

@@ -5,11 +5,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
-from atoll.federation.codec import Answer, BadMessage, Request, decode_answer
+from atoll.deploy.envelope import OVERHEAD, Forged
+from atoll.deploy.evidence.messages import UNRECORDED
+from atoll.deploy.evidence.sealing import ServerRecord
+from atoll.deploy.voice import Voice
+from atoll.federation.codec import Answer, Request, decode_answer
+
+_DAMAGED, _TOO_LARGE = "a damaged reply", "a reply larger than any good one"
+NO_REPLY = "no reply in time"
+# What an honest site does not send.
+DISHONEST = frozenset({_DAMAGED, _TOO_LARGE})
+
+# Errors of a site that have a meaning for whoever runs the federation: it will not do otherwise
+# when it is asked again.
+REFUSED = "it refused; its operator sees why in its log"
+_KNOWN = {
+    "PluginNotAdmitted": "it does not admit the run's plug-in; see its log",
+    "TooFarBack": "its state is rounds ahead of this run's, whose checkpoints were lost",
+    "AtollError": "it refuses, and says why in its log",
+    "Refused": REFUSED,
+}
+REFUSALS = frozenset(_KNOWN.values())
 
 
 class Fleet(ABC):
-    """The sites as the coordinator reaches them. An engine's adapter is one subclass of this."""
+    """The sites as the coordinator reaches them. An engine's adapter is one subclass of this.
+
+    ``voice`` signs what is sent and checks who has signed what comes back, ``record`` gets every
+    message; a coordinator gives its own. What the adapter carries is bytes either way.
+    """
+
+    voice: Voice | None = None
+    record: ServerRecord | None = None
 
     @abstractmethod
     def exchange(self, messages: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
@@ -27,27 +54,52 @@ class Fleet(ABC):
         return set(sites)
 
     def answers(
-        self, requests: Mapping[str, Request], seconds: float
+        self, requests: Mapping[str, Request], seconds: float, largest: int | None = None
     ) -> tuple[dict[str, Answer], dict[str, str]]:
-        """What sites answer in time, and why the others do not count."""
-        encoded = {site: request.encode() for site, request in requests.items()}
-        replies = self.exchange(encoded, seconds)
+        """What sites answer in time, and why the others do not count.
+
+        Answers of more than ``largest`` bytes are not opened.
+        """
         good: dict[str, Answer] = {}
         bad: dict[str, str] = {}
-        for site, request in requests.items():
-            reply = replies.get(site)
+        if self.voice is not None:
+            strangers = (site for site in requests if not self.voice.knows(site))
+            bad = dict.fromkeys(strangers, "it is not on the roster")
+        encoded = {
+            site: request.encode() if self.voice is None else self.voice.asks(site, request)
+            for site, request in requests.items()
+            if site not in bad
+        }
+        for site in encoded:
+            if self.record is not None and requests[site].ask != UNRECORDED:
+                self.record.sending(site, requests[site], requests[site].encode())
+        replies = self.exchange(encoded, seconds)
+        for site in encoded:
+            request, reply = requests[site], replies.get(site)
             if reply is None:
-                bad[site] = "no reply in time"
+                bad[site] = NO_REPLY
+                continue
+            if largest is not None and len(reply) > largest + OVERHEAD:
+                bad[site] = _TOO_LARGE
+                continue
+            if not reply and self.voice is not None:
+                bad[site] = "it refused the request; see its log"
                 continue
             try:
-                answer = decode_answer(reply)
-            except BadMessage:
-                bad[site] = "a damaged reply"
+                content = reply if self.voice is None else self.voice.hears(site, request, reply)
+            except Forged:
+                bad[site] = "a reply that it has not signed"
+                continue
+            answer = _read(content)
+            if self.record is not None and request.ask != UNRECORDED:
+                self.record.received(site, request, answer, content)
+            if answer is None:
+                bad[site] = _DAMAGED
                 continue
             if answer.id != request.id and not answer.error:
                 bad[site] = "a reply to an earlier request"
             elif answer.error:
-                bad[site] = f"{_class_name(answer.error)} at the site"
+                bad[site] = _KNOWN.get(answer.error, f"{_class_name(answer.error)} at the site")
             else:
                 good[site] = answer
         return good, bad
@@ -56,6 +108,14 @@ class Fleet(ABC):
         """The sites that answer a ping and are not at work on an earlier request."""
         good, _ = self.answers({site: Request("ping") for site in sites}, seconds)
         return {site for site, answer in good.items() if not answer.facts.get("busy")}
+
+
+def _read(content: bytes) -> Answer | None:
+    """What a site has signed; None if that is no answer. Whatever it sends, the others go on."""
+    try:
+        return decode_answer(content)
+    except Exception:
+        return None
 
 
 def _class_name(error: str) -> str:

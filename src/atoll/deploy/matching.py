@@ -1,20 +1,29 @@
-"""Anchors matched by private set intersection, pairwise and through the coordinator.
+"""Anchors matched by private set intersection between each two sites, which the server carries.
 
-Every site hashes its ids to points of a curve and raises them to a secret exponent of its own:
-``H(x)^a``, in a random order. The coordinator passes each list on to the other sites of a pair,
-which raise it to theirs: ``H(x)^(ab)``, the same whoever went first. It compares the two lists of a
-pair: equal points are the same entity. So the coordinator learns which entries match, a site which
-of its own nodes somebody else holds too, and nobody an id that is not its own: without an exponent
-a dictionary of all ids is of no use, since nobody can distinguish ``H(x)^a`` from a random point.
-The curve and the hashing are those of ``openmined.psi``. Parties are taken to follow the protocol:
-one that submits ids it does not hold learns whether somebody else does, as with any such protocol.
+For a pair of sites with secret exponents ``a`` and ``b``, made for this pair and this matching
+alone, and ids hashed to points ``H(x)`` of a group:
+
+1. ``lists``: each sends the other ``H(x)^a``, in a random order.
+2. ``raise``: each returns what it got, raised to its own exponent, ``H(x)^(ab)``, in another random
+   order, and raises the other's list for itself. Now both can compare the two lists under both
+   secrets: they learn *how many* entities they share, and not yet which.
+3. ``compare``: if these are not too few for either of them, each tells the other at which places of
+   the list it sent they are, in the order of the points ``H(x)^(ab)``.
+4. ``anchors``: each knows its shared rows. The server gets their ranks in that same order, so that
+   it can tell which anchors of two sites are the same, and nothing of pairs that share too few.
+
+Everything from site to site is signed by the sender for this receiver, run, attempt and turn, then
+encrypted for the receiver (HPKE, RFC 9180): the server can neither read it nor put in points of its
+own, so a dictionary of guesses is of no use to it. Without ``b`` nobody can distinguish ``H(x)^b``
+from a random point, so a list is of no use to its receiver either, beyond its length.
 """
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,92 +32,178 @@ import torch
 
 from atoll.archive import read_tree, write_tree
 from atoll.deploy.durable import Durable
-from atoll.errors import AtollError
+from atoll.deploy.envelope import Forged
+from atoll.deploy.identity import Identity
+from atoll.deploy.letters import Letters
+from atoll.deploy.ristretto import POINT, new_scalar, point_of, raised
 from atoll.files import PRIVATE
+from atoll.options import check_options, option
 from atoll.tree import Leaf, Tree
 
-_POINT = 33  # a compressed point of P-256
-_LARGEST_LIST = 20_000_000
+log = logging.getLogger("atoll")
 _SECRET = "secret.safetensors"
+_FEWEST = 4  # bytes that say what is too few
+TURNS = ("lists", "raise", "compare", "anchors")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a site asks of a matching: a pair that shares fewer than ``fewest_shared`` learns how
+    many and nothing else, and a peer's list may have ``largest_list`` entries at most."""
+
+    fewest_shared: int = option(1, at_least=1, at_most=2**31)
+    largest_list: int = option(1_000_000, at_least=1)
+
+    def __post_init__(self) -> None:
+        check_options("limits", self)
+
+
+class OutOfTurn(RuntimeError):
+    """A turn of a matching that does not follow the last one."""
 
 
 class Matcher:
-    """A site's part. Its secrets lie in its own folder until the matching is over."""
+    """A site's part. Its secrets lie in its own folder until the matching is over.
 
-    def __init__(self, ids: np.ndarray, folder: Path) -> None:
+    ``session`` is the run and the attempt.
+    """
+
+    def __init__(
+        self,
+        ids: np.ndarray,
+        folder: Path,
+        identity: Identity,
+        session: tuple[str, int],
+        limits: Limits,
+    ) -> None:
         self.ids = ids
         self.folder = folder
+        self.limits = limits
+        self.attempt = session[1]
+        self.letters = Letters(identity, *session)
 
-    def turn(
-        self, turn: str, tree: Mapping[str, Leaf], facts: Mapping[str, Any]
-    ) -> tuple[Tree, dict[str, Any]]:
-        if turn == "blind":
-            return {"points": self._blind()}, {}
-        if turn == "raise":
-            return {"points": self._raise(_points(tree["points"]))}, {}
-        if turn == "hash":
-            return {"points": self._hash(str(facts["salt"]))}, {}
-        if turn == "anchors":
-            return {}, {"rows": self._settle(np.asarray(_dense(tree["shared"])))}
-        raise ValueError(f"there is no turn '{turn}'")
+    def turn(self, turn: str, tree: Mapping[str, Leaf], peers: Iterable[str] = ()) -> Tree:
+        """Do a turn with what peers have sent; the answer has what goes to each of them.
 
-    def _blind(self) -> torch.Tensor:
-        psi = _library()
-        client = psi.client.CreateWithNewKey(True)
-        order = _shuffled(len(self.ids))
-        self._keep(client.GetPrivateKeyBytes(), order)
-        request = client.CreateRequest([_text(self.ids[i]) for i in order])
-        return _packed(request.encrypted_elements)
-
-    def _raise(self, points: np.ndarray) -> torch.Tensor:
-        psi = _library()
-        key = self._kept("key").tobytes()
-        request = psi.Request()
-        request.reveal_intersection = True
-        request.encrypted_elements.extend(point.tobytes() for point in points)
-        return _packed(
-            psi.server.CreateFromKey(key, True).ProcessRequest(request).encrypted_elements
-        )
-
-    def _hash(self, salt: str) -> torch.Tensor:
-        """Salted hashes instead: quick, and open to anybody with a dictionary of the ids."""
-        order = _shuffled(len(self.ids))
-        self._keep(b"", order)
-        digests = [hashlib.sha256(f"{salt}:{_text(self.ids[i])}".encode()).digest() for i in order]
-        return _packed([digest + b"\0" for digest in digests])
-
-    def _keep(self, key: bytes, order: np.ndarray) -> None:
-        """The secret exponent and the order of the list, for the turns to come."""
-        # Not as .npz: in Python 3.11 numpy's reader fails now and then where threads share it.
-        secret: Tree = {
-            "key": torch.tensor(list(key), dtype=torch.uint8),
-            "order": torch.from_numpy(order),
+        A letter that its sender has not signed, or that can't be right, counts as none: the pair is
+        left out, and the log says so.
+        """
+        if turn not in TURNS:
+            raise ValueError(f"there is no turn '{turn}'")
+        if turn == "lists":
+            return self._lists(peers)
+        kept = self._kept(TURNS[TURNS.index(turn) - 1])
+        received = self._received(TURNS[TURNS.index(turn) - 1], tree)
+        do: dict[str, Callable[[Tree, dict[str, bytes]], Tree]] = {
+            "raise": self._raise,
+            "compare": self._compare,
+            "anchors": self._settle,
         }
-        write_tree(self.folder / _SECRET, secret, {}, PRIVATE)
+        return do[turn](kept, received)
 
-    def _kept(self, name: str) -> np.ndarray:
-        return _dense(read_tree(self.folder / _SECRET)[0][name]).numpy()
+    def _lists(self, peers: Iterable[str]) -> Tree:
+        points = [point_of(str(entity).encode()) for entity in self.ids]
+        fewest = self.limits.fewest_shared.to_bytes(_FEWEST, "big")
+        kept: Tree = {}
+        sent: Tree = {}
+        for peer in peers:
+            key, order = new_scalar(), _shuffled(len(points))
+            own = b"".join(raised(points[i], key) for i in order)
+            kept[f"key/{peer}"] = _tensor(key)
+            kept[f"order/{peer}"] = torch.from_numpy(order)
+            sent[f"to/{peer}"] = _tensor(self.letters.write("lists", peer, fewest + own))
+        self._keep("lists", kept)
+        return sent
 
-    def _settle(self, shared: np.ndarray) -> list[int]:
-        """Note which rows are anchors; the answer ranks the places in question."""
-        rows = self._kept("order")[shared]
-        ascending = np.sort(rows)
-        Durable(self.folder).keep_facts("anchors", {"rows": ascending.tolist()})
+    def _raise(self, kept: Tree, received: dict[str, bytes]) -> Tree:
+        sent: Tree = {}
+        for peer, content in received.items():
+            with self.letters.questioned(peer):
+                points = _points(content[_FEWEST:], self.limits.largest_list)
+                key = _bytes(kept[f"key/{peer}"])
+                both = [raised(point, key) for point in points]
+                kept[f"fewest/{peer}"] = torch.tensor([int.from_bytes(content[:_FEWEST], "big")])
+                kept[f"theirs/{peer}"] = _tensor(b"".join(both))
+                mixed = b"".join(both[i] for i in _shuffled(len(both)))
+                sent[f"to/{peer}"] = _tensor(self.letters.write("raise", peer, mixed))
+        self._keep("raise", kept)
+        return sent
+
+    def _compare(self, kept: Tree, received: dict[str, bytes]) -> Tree:
+        sent: Tree = {}
+        for peer, content in received.items():
+            with self.letters.questioned(peer):
+                own = _points(content, len(self.ids))
+                if len(own) != len(self.ids):
+                    raise Forged("it returned another number of points than it got")
+                theirs = _points(_bytes(kept[f"theirs/{peer}"]), self.limits.largest_list)
+                places = _shared_places(own, theirs)
+                fewest = max(self.limits.fewest_shared, int(_dense(kept[f"fewest/{peer}"])[0]), 1)
+                if len(places) < fewest:
+                    places = places[:0]
+                kept[f"count/{peer}"] = torch.tensor([len(places)])
+                letter = self.letters.write("compare", peer, places.astype(">i4").tobytes())
+                sent[f"to/{peer}"] = _tensor(letter)
+        self._keep("compare", kept)
+        return sent
+
+    def _settle(self, kept: Tree, received: dict[str, bytes]) -> Tree:
+        """Note which rows are anchors; the answer ranks those of each pair among all of them."""
+        pairs: dict[str, np.ndarray] = {}
+        for peer, content in received.items():
+            with self.letters.questioned(peer):
+                places = np.frombuffer(content, dtype=">i4").astype(np.int64)
+                if len(places) != int(_dense(kept[f"count/{peer}"])[0]):
+                    raise Forged("it counts other shared entities than there are")
+                there = (places >= 0) & (places < len(self.ids))
+                if len(np.unique(places)) != len(places) or not there.all():
+                    raise Forged("it names places that there are not")
+                if len(places):
+                    pairs[peer] = _dense(kept[f"order/{peer}"]).numpy()[places]
+        rows = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *pairs.values()]))
+        Durable(self.folder).keep_facts("anchors", {"rows": rows.tolist()})
         (self.folder / _SECRET).unlink()
-        ranks: list[int] = np.searchsorted(ascending, rows).tolist()
-        return ranks
+        ranks = {peer: np.searchsorted(rows, own) for peer, own in pairs.items()}
+        settled: Tree = {"anchors": torch.tensor([len(rows)])}
+        return settled | {f"pair/{peer}": torch.from_numpy(rank) for peer, rank in ranks.items()}
+
+    def _received(self, turn: str, tree: Mapping[str, Leaf]) -> dict[str, bytes]:
+        """What peers wrote in the turn before, if they did."""
+        received: dict[str, bytes] = {}
+        for name, leaf in tree.items():
+            peer = name.removeprefix("from/")
+            with self.letters.questioned(peer):
+                received[peer] = self.letters.read(turn, peer, _bytes(leaf))
+        return received
+
+    def _keep(self, turn: str, secret: Tree) -> None:
+        """What the turns to come need; for this attempt alone."""
+        facts = {"turn": turn, "attempt": self.attempt}
+        write_tree(self.folder / _SECRET, secret, facts, PRIVATE)
+
+    def _kept(self, turn: str) -> Tree:
+        file = self.folder / _SECRET
+        secret, facts = read_tree(file) if file.is_file() else ({}, {})
+        if facts != {"turn": turn, "attempt": self.attempt}:
+            raise OutOfTurn(turn)
+        return secret
 
 
-def equal_places(a: Leaf, b: Leaf) -> tuple[np.ndarray, np.ndarray]:
-    """Where two lists of points are equal."""
-    places = {point.tobytes(): i for i, point in enumerate(_points(a))}
-    found = [(places.get(point.tobytes(), -1), j) for j, point in enumerate(_points(b))]
-    pairs = np.array([pair for pair in found if pair[0] >= 0], dtype=np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+def _shared_places(own: Sequence[bytes], theirs: Sequence[bytes]) -> np.ndarray:
+    """Where in the peer's list the shared points are, in the order of the points."""
+    place = {point: i for i, point in enumerate(theirs)}
+    shared = sorted(place.keys() & set(own))
+    return np.array([place[point] for point in shared], dtype=np.int64)
 
 
-def _text(entity: Any) -> str:
-    return str(entity)
+def _points(content: bytes, most: int) -> list[bytes]:
+    """A list of points, each once. Whether each is one of the group shows when it is raised."""
+    if len(content) % POINT or len(content) > most * POINT:
+        raise Forged(f"its list is of {len(content) // POINT} points, more than {most}, or torn")
+    points = [content[i : i + POINT] for i in range(0, len(content), POINT)]
+    if len(set(points)) != len(points):
+        raise Forged("its list has a point twice")
+    return points
 
 
 def _shuffled(n: int) -> np.ndarray:
@@ -116,34 +211,18 @@ def _shuffled(n: int) -> np.ndarray:
     return np.random.Generator(np.random.PCG64(seed)).permutation(n)
 
 
-def _packed(points: Sequence[bytes]) -> torch.Tensor:
-    if any(len(point) != _POINT for point in points):
-        raise ValueError("a point of an unexpected size")
-    flat = np.frombuffer(b"".join(points), dtype=np.uint8).reshape(-1, _POINT)
-    return torch.from_numpy(flat.copy())
+def _tensor(content: bytes) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
 
 
-def _points(leaf: Leaf) -> np.ndarray:
-    points = np.asarray(_dense(leaf))
-    if points.ndim != 2 or points.shape[1] != _POINT or points.dtype != np.uint8:
-        raise ValueError("no list of points")
-    if len(points) > _LARGEST_LIST:
-        raise ValueError("too long a list of points")
-    return points
+def _bytes(leaf: Leaf) -> bytes:
+    dense = _dense(leaf)
+    if dense.dtype != torch.uint8 or dense.dim() != 1:
+        raise Forged("it is no letter")
+    return dense.numpy().tobytes()
 
 
-def _dense(leaf: Leaf) -> torch.Tensor:
+def _dense(leaf: Any) -> torch.Tensor:
     if not isinstance(leaf, torch.Tensor):
-        raise ValueError("not a plain list")
+        raise Forged("it is no letter")
     return leaf
-
-
-def _library() -> Any:
-    try:
-        import private_set_intersection.python as psi
-    except ImportError:
-        raise AtollError(
-            "matching anchors privately needs openmined.psi; install it with: pip install "
-            "'atoll[psi]'"
-        ) from None
-    return psi

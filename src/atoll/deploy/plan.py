@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from atoll.errors import AtollError
-from atoll.experiment.config import Experiment, build, describe, read_table, resolve
+from atoll.experiment.config import Experiment, build, read_table, resolve
+from atoll.experiment.protected import refuse_in_vain
 from atoll.experiment.result import store_setup
 from atoll.files import write_toml
 from atoll.options import check_options, option
+from atoll.plugins import addresses_named, origin
 
 FILE = "deployment.toml"
+_RUN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +27,12 @@ class Terms:
 
     ``deadline`` is for one request; a site that misses it sits out the rest of the round.
     ``quorum`` is how many sites must take part in a round, 0 for more than half. ``patience`` is
-    how long the run waits for a quorum, and for all sites at its start. ``anchors`` says how they
-    are matched: ``psi``, or ``hash``, which anybody with a dictionary of the ids can undo.
+    how long the run waits for a quorum, and for all sites at its start.
     """
 
     deadline: float = option(600.0, above=0)
     quorum: int = option(0, at_least=0)
     patience: float = option(600.0, above=0)
-    anchors: Literal["psi", "hash"] = "psi"
 
     def __post_init__(self) -> None:
         check_options("terms", self)
@@ -84,23 +86,55 @@ def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms:
             f"split.kind is '{experiment.split.kind}', but a site's split lies in its own folder; "
             f"set split.kind=public."
         )
-    table = describe(experiment)
-    addresses = [v for part in table.values() for v in part.values() if callable(v)]
-    if addresses:
-        raise AtollError("a model made by a function of yours can't be deployed; register it.")
+    if experiment.stress.rates:
+        raise AtollError(
+            f"stress.{next(iter(experiment.stress.rates))} makes data worse, which a site's own "
+            f"are never; leave it out, or write worse ones for a rehearsal with: atoll split"
+        )
+    _refuse_code_without_a_file(experiment)
+    refuse_in_vain(experiment, len(sites))
     name = f"{method.registered_name}-{secrets.token_hex(4)}"
     return Plan(run=name, engine=engine, sites=sites, experiment=experiment, terms=terms)
 
 
+def is_run_name(name: str) -> bool:
+    """Whether a folder may be called so: a name that comes from elsewhere must not lead away."""
+    return bool(_RUN.fullmatch(name))
+
+
+def _refuse_code_without_a_file(experiment: Experiment) -> None:
+    """Sites have files of their own for a plug-in; what was typed into a session has none."""
+    method = experiment.method
+    for part in (method, method.task, method.model, method.optimizer):
+        factory = getattr(part, "factory", "")
+        own = type(part).__module__.startswith("atoll.")
+        if (callable(factory) and origin(factory) is None) or not (own or origin(type(part))):
+            raise AtollError(
+                f"the code of '{part.registered_name}' is in no file that sites could have, so it "
+                f"can't be deployed; put it into a .py file, at its outermost level."
+            )
+
+
 def plan_of(table: Mapping[str, Any], experiment: Experiment) -> Plan:
-    terms = build(Terms, "terms", table["terms"])
+    terms, sites = build(Terms, "terms", table["terms"]), table["sites"]
+    if not isinstance(sites, list | tuple) or not all(isinstance(site, str) for site in sites):
+        raise AtollError(f"'sites' must be a list of names; it can't be {sites!r}.")
     return Plan(
-        run=table["run"],
+        run=_run_name(table),
         engine=table["engine"],
-        sites=tuple(table["sites"]),
+        sites=tuple(sites),
         experiment=experiment,
         terms=terms,
     )
+
+
+def _run_name(table: Mapping[str, Any]) -> str:
+    name = table["run"]
+    if not isinstance(name, str) or not is_run_name(name):
+        raise AtollError(
+            f"{name!r} is no name of a run; it has letters, digits, '.', '_' and '-' only."
+        )
+    return name
 
 
 def is_deployed(run_dir: Path) -> bool:
@@ -118,12 +152,26 @@ def read_plan(run_dir: Path) -> Plan:
         ) from None
 
 
+def _refuse_unsubmitted(run_dir: Path, experiment: Mapping[str, Any]) -> None:
+    """A job comes over a wire: it names no code but that of a run handed in on this machine."""
+    named = set(addresses_named(experiment))
+    if not named:
+        return
+    there = read_table(run_dir / "config.toml") if is_deployed(run_dir) else {}
+    if not named <= set(addresses_named(there)):
+        raise AtollError(
+            f"the job names the plug-in {min(named)}, which no run that was handed in on this "
+            f"machine has; submit it here with: atoll submit"
+        )
+
+
 def open_run(
     runs: Path, table: Mapping[str, Any], experiment: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Plan, Path]:
     """A job's plan and its run directory, which an earlier job of the same run may have filled."""
+    run_dir = runs / _run_name(table)
+    _refuse_unsubmitted(run_dir, experiment)
     plan = plan_of(table, resolve(experiment))
-    run_dir = runs / plan.run
     if not is_deployed(run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
         store_setup(run_dir, plan.experiment, plan.experiment.run.threads)

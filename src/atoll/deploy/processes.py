@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from types import TracebackType
 
 from atoll.deploy.marks import MARK, end_marked
 from atoll.errors import AtollError
+from atoll.files import PRIVATE
 
 
 class Process:
@@ -25,8 +27,8 @@ class Process:
         self.name = name
         self.log = log
         self.mark = secrets.token_hex(16)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as out:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(log, "ab", opener=_for_its_owner) as out:
             self.popen = subprocess.Popen(
                 command,
                 env=dict(env) | {MARK: self.mark},
@@ -34,6 +36,7 @@ class Process:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=0o077,  # what it writes is its user's alone
             )
 
     @property
@@ -88,6 +91,10 @@ class ProcessGroup:
         self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._guard.wait(15)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
 
 
 def python(*arguments: str) -> list[str]:

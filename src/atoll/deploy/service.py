@@ -19,8 +19,10 @@ from atoll.deploy.operator import Operator, wait_for_operator
 from atoll.deploy.plan import is_deployed, read_plan
 from atoll.deploy.processes import Process, ProcessGroup
 from atoll.deploy.supervisor import Supervisor
+from atoll.deploy.voice import voice_of
 from atoll.errors import AtollError
 from atoll.experiment.result import is_complete
+from atoll.files import held
 
 log = logging.getLogger("atoll")
 _BETWEEN_LOOKS = 2.0
@@ -34,10 +36,11 @@ class Ended(Exception):
 def serve(kits: Path, runs: Path, host: str | None = None) -> None:
     """Run the server until a signal ends it; runs one after the other."""
     engine = engine_of(kits / "server")
-    runs.mkdir(parents=True, exist_ok=True)
+    voice_of(kits / "server")  # what is wrong with its keys is said before anything starts
+    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = {n: signal.signal(n, _end) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with ProcessGroup() as processes:
+        with held(runs), ProcessGroup() as processes:
             log_file = runs / "server.log"
             server = processes.add(engine.start_server(kits / "server", runs, log_file, host))
             operator = wait_for_operator(

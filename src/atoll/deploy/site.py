@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +18,54 @@ import torch
 from atoll.archive import write_tree
 from atoll.cohort import Cohort
 from atoll.data.parties import load_party
-from atoll.deploy.durable import Durable
-from atoll.deploy.matching import Matcher
+from atoll.data.party_read import party_preprocessing
+from atoll.deploy.admission import Admission
+from atoll.deploy.attempts import Stale
+from atoll.deploy.durable import MOST_ROUNDS_BACK, Durable
+from atoll.deploy.evidence.messages import UNRECORDED
+from atoll.deploy.evidence.sealing import SiteRecord, site_key
+from atoll.deploy.identity import Identity
+from atoll.deploy.matching import Limits, Matcher
+from atoll.deploy.plan import is_run_name
+from atoll.deploy.policy.default import BUILT_IN
+from atoll.deploy.policy.forms import size_of
+from atoll.deploy.policy.judging import (
+    Party,
+    Refused,
+    anchor_line,
+    cheap_lines,
+    judged,
+    refuse_failing,
+    refuse_stranger,
+    steps_of,
+)
+from atoll.deploy.policy.rules import Policy
+from atoll.deploy.policy.watch import Sent, Watch
+from atoll.deploy.refusal import keep_refusal
+from atoll.deploy.scored import ScoredModels
 from atoll.errors import AtollError
+from atoll.experiment.best import scored_with
 from atoll.experiment.config import resolve
 from atoll.federation.codec import (
     Answer,
     BadMessage,
     Request,
+    best_round,
     decode_request,
     step_answer,
     step_call,
 )
 from atoll.federation.host import Host
 from atoll.graph import Graph
+from atoll.plugins import admitting
+from atoll.privacy.door import guarded
+from atoll.privacy.noise import SystemCoins
+from atoll.privacy.spending import Spending
 from atoll.rng import stream
 from atoll.tasks.nodes import rarer_class
 from atoll.tree import copy, kind
 
 log = logging.getLogger("atoll")
-_RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
-
-
-class Stale(RuntimeError):
-    """A request of an attempt that the coordinator has given up."""
 
 
 class Busy(RuntimeError):
@@ -51,37 +76,91 @@ class NotBegun(RuntimeError):
     """A step of a run that this site does not know."""
 
 
+class TooFarBack(RuntimeError):
+    """A round that no coordinator begins again: what the site did since then would be lost."""
+
+
 class Site:
     """One party's side of every run: answers requests about its folder of data.
 
     ``state`` is a folder of its own, kept over restarts. ``slow`` delays every step by so many
-    seconds, for drills.
+    seconds, for drills. ``admits`` are the plug-ins that a run may use here, besides those of the
+    ``policy``, which says what this site takes part in and what may leave it. ``identity`` is who
+    it is to its peers, which it matches anchors with within ``limits``, and whom it hears.
     """
 
-    def __init__(self, data: Path, state: Path, slow: float = 0.0) -> None:
+    def __init__(
+        self,
+        data: Path,
+        state: Path,
+        slow: float = 0.0,
+        admits: Sequence[str] = (),
+        identity: Identity | None = None,
+        limits: Limits | None = None,
+        policy: Policy = BUILT_IN,
+    ) -> None:
+        self.admission = Admission((*admits, *policy.code.admit))
+        self.identity = identity
+        self.limits = limits or Limits()
+        self.policy = policy
         self.data = data
         self.state = state
         self.slow = slow
         self._graph: Graph | None = None
         self._run: _RunAtSite | None = None
         self._working = threading.Lock()
+        self._records: SiteRecord | None = None
+        self._recording = threading.Lock()
 
     def handle(self, message: bytes) -> bytes:
         """Answer a request. What goes wrong is logged here; the coordinator gets a class name."""
         request: Request | None = None
+        record: SiteRecord | None = None
         try:
             request = decode_request(message)
-            return self._answer(request).encode()
+            record = self._record(request)
+            seal = self._heard(record, request, message)
+            with admitting(self.admission.addresses):
+                answer = self._answer(request)
+            answer = replace(answer, facts={**answer.facts, **seal})
+        except Refused as problem:
+            log.error("%s", problem)  # a sentence for this site's operator; nobody else gets it
+            keep_refusal(self.state, problem)
+            answer = Answer(request.id if request else "", error=Refused.__name__)
         except Exception as problem:
             about = "a message" if request is None else f"'{request.ask}' of run {request.run}"
             log.error("%s failed: %s", about, problem, exc_info=problem)
-            return Answer(request.id if request else "", error=type(problem).__name__).encode()
+            if isinstance(problem, AtollError) and not isinstance(problem, BadMessage):
+                keep_refusal(self.state, problem)
+            answer = Answer(request.id if request else "", error=type(problem).__name__)
+        content = answer.encode()
+        if record is not None and request is not None:
+            record.sending(request, answer, content)
+        return content
+
+    def _record(self, request: Request) -> SiteRecord | None:
+        """The record of a run's messages at this site."""
+        if request.ask == UNRECORDED or not is_run_name(request.run):
+            return None
+        with self._recording:
+            if self._records is None or self._records.run != request.run:
+                key = self.identity.signing if self.identity else site_key(self.state)
+                self._records = SiteRecord(self._durable(request.run).folder, request.run, key)
+            return self._records
+
+    def _heard(self, record: SiteRecord | None, request: Request, message: bytes) -> dict[str, Any]:
+        """Put a request on record, and countersign what the coordinator has on its own."""
+        if record is None:
+            return {}
+        record.received(request, message)
+        return record.countersign(request, self.identity.coordinator if self.identity else b"")
 
     def _answer(self, request: Request) -> Answer:
         if request.ask == "ping":
             return Answer(request.id, facts={"busy": self._working.locked()})
         answers: dict[str, Callable[[Request], Answer]] = {
             "hello": self._hello,
+            "propose": self._propose,
             "begin": self._begin,
             "match": self._match,
             "step": self._step,
@@ -89,6 +168,7 @@ class Site:
         }
         if request.ask not in answers:
             raise BadMessage(f"there is no '{request.ask}'")
+        refuse_stranger(self.policy, self.identity.coordinator if self.identity else b"")
         if not self._working.acquire(blocking=False):
             raise Busy(request.ask)
         try:
@@ -111,18 +191,58 @@ class Site:
         }
         return Answer(request.id, facts=facts)
 
+    def _propose(self, request: Request) -> Answer:
+        """Hear what a run is before anything is done for it; a policy may refuse it here."""
+        facts = dict(request.facts)
+        own = self.admission.localized(facts["experiment"])  # before anything of it is looked up
+        experiment = resolve(own)
+        refuse_failing(self.policy, cheap_lines(self.policy, experiment))
+        graph = self.graph()
+        steps = steps_of(experiment, graph)
+        party = Party(graph.nodes, int(graph.train.sum()))
+        refuse_failing(self.policy, judged(self.policy, experiment, steps, graph.features, party))
+        facts["needs_anchors"] = experiment.method.needs_anchors
+        self._durable(request.run).keep_facts("proposed", facts)
+        return Answer(request.id)
+
     def _begin(self, request: Request) -> Answer:
+        self._propose(request)
         durable = self._durable(request.run)
         durable.keep_facts("begin", dict(request.facts))
-        self._run = _RunAtSite(self.graph(), dict(request.facts), durable)
-        return Answer(request.id)
+        # For its own people, who will want to use the models: where the data lies, how it was read.
+        about = {
+            "data": str(self.data.resolve()),
+            "nodes": self.graph().nodes,
+            "admits": list(self.admission.addresses),
+        }
+        durable.keep_facts("site", about)
+        if (fitted := party_preprocessing(self.data)) is not None:
+            durable.keep_facts("preprocessing", fitted)
+        self._run = self._opened(dict(request.facts), durable)
+        return Answer(request.id, facts={"labelled": self._run.labelled})
+
+    def _opened(self, facts: dict[str, Any], durable: Durable) -> _RunAtSite:
+        own = self.admission.localized(facts["experiment"])
+        sent = Sent(self.state)
+        return _RunAtSite(self.graph(), facts | {"experiment": own}, durable, self.policy, sent)
 
     def _match(self, request: Request) -> Answer:
         """A turn of the private matching of anchors."""
-        matcher = Matcher(self.graph().ids, self._durable(request.run).folder)
+        durable = self._durable(request.run)
+        if not (durable.facts("proposed") or {}).get("needs_anchors"):
+            raise Refused(
+                f"refused under {self.policy.name}: anchors are to be matched for run "
+                f"{request.run}, which has no use for them."
+            )
+        if self.identity is None:
+            raise NotBegun("this site has no keys, so it has no peers")
+        session = (request.run, request.attempt)
+        matcher = Matcher(self.graph().ids, durable.folder, self.identity, session, self.limits)
         turn = str(request.facts["turn"])
-        tree, facts = matcher.turn(turn, request.tree, request.facts)
-        return Answer(request.id, tree, facts)
+        peers = [str(peer) for peer in request.facts["peers"]]
+        tree = matcher.turn(turn, request.tree, peers)
+        Sent(self.state).add(size_of(tree), self.policy.leaving.bytes_in_all, self.policy.name)
+        return Answer(request.id, tree)
 
     def _step(self, request: Request) -> Answer:
         if self.slow:
@@ -130,11 +250,13 @@ class Site:
         return self._of_run(request.run).step(request)
 
     def _finish(self, request: Request) -> Answer:
-        """Leave the party its own model, which nobody else has."""
+        """Leave the party its own models, of the best round and of the last, which nobody else
+        has."""
         run = self._of_run(request.run)
         model = {name: leaf for name, leaf in run.host.state.items() if kind(name) == "model"}
         if model:
             write_tree(run.durable.folder / "model.safetensors", model, {})
+        run.scored.finish(best_round(request.facts))
         return Answer(request.id)
 
     def graph(self) -> Graph:
@@ -143,7 +265,7 @@ class Site:
         return self._graph
 
     def _durable(self, run: str) -> Durable:
-        if not _RUN.fullmatch(run) or run.startswith("."):
+        if not is_run_name(run):
             raise BadMessage("a bad name of a run")
         return Durable(self.state / run)
 
@@ -153,14 +275,32 @@ class Site:
             facts = durable.facts("begin")
             if facts is None:
                 raise NotBegun(name)
-            self._run = _RunAtSite(self.graph(), facts, durable)
+            self._run = self._opened(facts, durable)
         return self._run
+
+
+def _own_anchors(durable: Durable, count: Any) -> np.ndarray:
+    """The rows that this site itself found to be shared. The coordinator can leave the site without
+    anchors, where its part of the matching was lost; it can't choose any."""
+    found = durable.facts("anchors")
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    if found is None or count != len(found["rows"]):
+        raise NotBegun("not the anchors that were matched here")
+    return np.array(found["rows"], dtype=np.int64)
 
 
 class _RunAtSite:
     """A run as one site sees it: its host, and how far its state has got."""
 
-    def __init__(self, graph: Graph, facts: dict[str, Any], durable: Durable) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        facts: dict[str, Any],
+        durable: Durable,
+        policy: Policy,
+        sent: Sent,
+    ) -> None:
         experiment = resolve(facts["experiment"])
         method, client, seed = experiment.method, int(facts["client"]), experiment.run.seed
         graph = method.task.prepare(graph, stream(seed, client, 0, "task"))
@@ -168,14 +308,22 @@ class _RunAtSite:
         if missing:
             raise AtollError(f"this site has no {missing}; {method.registered_name} needs some.")
         if method.needs_anchors:
-            anchors = durable.facts("anchors")
-            if anchors is None:
-                raise NotBegun("the anchors have not been matched")
-            graph = graph.with_anchors(np.array(anchors["rows"], dtype=np.int64))
-        torch.set_num_threads(experiment.run.threads or torch.get_num_threads())
+            graph = graph.with_anchors(_own_anchors(durable, facts.get("anchors")))
+            party = Party(graph.nodes, int(graph.train.sum()), len(graph.anchors))
+            refuse_failing(policy, [anchor_line(policy, party)])
+        threads = experiment.run.threads or torch.get_num_threads()
+        torch.set_num_threads(min(threads, os.cpu_count() or 1))
         dtype = getattr(torch, experiment.run.dtype)
         self.durable = durable
-        self.host = Host(method, Cohort([graph], [client], dtype), seed)
+        self.scored = ScoredModels(durable.folder)
+        self.method = method
+        steps = steps_of(experiment, graph)
+        self.watch = Watch(policy, steps, experiment.run.rounds, durable, sent)
+        # Nobody who knows the seed may take noise away again, and no rollback what was spent.
+        spending = Spending(experiment.privacy, durable.folder / "spent.json")
+        behind = guarded(method, experiment.privacy, SystemCoins(), spending)
+        self.host = Host(behind, Cohort([graph], [client], dtype), seed)
+        self.labelled = int(self.host.cohort.labelled.sum())
         self._fresh = copy(self.host.state)
         self.attempt = -1
         self.round = 0
@@ -188,10 +336,21 @@ class _RunAtSite:
         call, row = step_call(request)
         if (request.attempt, call.round) < (self.attempt, self.round):
             raise Stale(f"attempt {request.attempt}, round {call.round}")
-        if request.attempt != self.attempt:
+        anew = request.attempt != self.attempt
+        if anew and call.round < self.round - MOST_ROUNDS_BACK:
+            raise TooFarBack(f"round {call.round}, where {self.round} was the last")
+        self.watch.admit(request, call)
+        if anew:
             earlier = self.durable.rolled_back(call.round)
             self.host.state = copy(self._fresh) if earlier is None else earlier
+            self.scored.forget(call.round)
+        self.scored.heed(best_round(request.facts))
+        if call.step == "evaluate" and self.method.scores_plainly:
+            sent = {"shared": dict(call.shared), "each": row}
+            self.scored.keep(call.round, scored_with(self.method, sent, self.host.state))
         [batch] = self.host.perform(call, self.host.cohort.clients, row)
         self.durable.save(call.round, request.attempt, self.host.state)
         self.attempt, self.round = request.attempt, call.round
-        return step_answer(request, batch)
+        answer = step_answer(request, batch)
+        self.watch.release(call, answer)
+        return answer

@@ -8,8 +8,9 @@ from pathlib import Path
 from atoll.deploy.journal import Journal, needs_network
 from atoll.deploy.kits import engine_of, sites_of
 from atoll.deploy.network import read_network
-from atoll.deploy.plan import Terms, is_deployed, new_plan, read_plan
+from atoll.deploy.plan import Terms, is_deployed, is_run_name, new_plan, read_plan
 from atoll.deploy.service import AGAIN
+from atoll.deploy.voice import voice_of
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result, is_complete, load_result, store_setup
@@ -22,11 +23,12 @@ def hand_in(
     runs: Path, kits: Path, experiment: Experiment, terms: Terms, network: Path | None
 ) -> Path:
     """Put a run where the server finds it."""
+    voice_of(kits / "server")  # a coordinator without its key would end before it could say so
     plan = new_plan(engine_of(kits / "server").name, sites_of(kits), experiment, terms)
     if experiment.method.needs_network and network is None:
         raise needs_network(experiment.method.registered_name)
     run_dir = runs / plan.run
-    run_dir.mkdir(parents=True)
+    run_dir.mkdir(mode=0o700, parents=True)
     store_setup(run_dir, experiment, experiment.run.threads)
     if network is not None:
         Journal(run_dir).keep_network(read_network(network, plan.sites))
@@ -37,7 +39,7 @@ def hand_in(
 def hand_in_again(runs: Path, run: str) -> Path:
     """Have the server take up a run that has stopped."""
     run_dir = runs / run
-    if not is_deployed(run_dir):
+    if not is_run_name(run) or not is_deployed(run_dir):
         raise AtollError(f"there is no run '{run}' in '{runs}'; see: atoll status")
     journal = Journal(run_dir)
     journal.report(**journal.status() | {"state": "waiting", "message": ""})

@@ -11,8 +11,8 @@ import polars
 
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
-from atoll.experiment.runner import read_experiment
-from atoll.experiment.tables import read_parquet
+from atoll.experiment.looking import look_at
+from atoll.experiment.tables import read_own
 from atoll.experiment.trial import on_small_parties, tried
 from atoll.methods.base import Method
 from atoll.tree import kind
@@ -23,10 +23,18 @@ WHY_PRIVATE = {
     "labels": "what is to be predicted, the data itself",
     "edges": "who is linked to whom, the data itself",
     "optimizer": "the steps of training, which follow the gradients of the data",
+    "global_optimizer": "the steps of training the global model at the site",
     "generator": "a model of the site's own neighbourhoods",
     "generator_optimizer": "the steps of training that model",
+    "homophilous": "personal: the site's own model where neighbours are alike",
+    "homophilous_optimizer": "the steps of training that model",
+    "heterophilous": "personal: the site's own model where neighbours differ",
+    "heterophilous_optimizer": "the steps of training that model",
+    "phase": "how far the site's own training has come",
+    "own_prior": "personal: what the site's own nodes are drawn towards",
     "mended": "the neighbours made up for the site's nodes",
     "halo": "what the site knows of others' nodes beside its own",
+    "border": "what others added to sums over neighbours of the site's nodes",
     "pseudo": "the labels that the site guessed for its own nodes",
     "vectors": "one vector per node of the site, private nodes included",
     "contexts": "the other half of those vectors",
@@ -34,17 +42,17 @@ WHY_PRIVATE = {
     "mask": "personal: which weights the site uses",
     "weight": "personal: the weights before they are masked",
 }
-Use = Literal["score", "weight", "content"]
+Use = Literal["score", "weight", "key", "content"]
 
 
 @dataclass(frozen=True)
 class Crossing:
     """One named tensor that crosses in a step, over all clients and rounds.
 
-    ``use`` is ``score`` for figures about a model, ``weight`` for how much a client counts, and
-    ``content`` for all else. ``each`` says whether the server sees every client's, or their sum
-    only; None where it was not recorded, or nothing goes up. ``bytes_per_round`` are those of all
-    clients in a round in which it crosses.
+    ``use`` is ``score`` for figures about a model, ``weight`` for how much a client counts, ``key``
+    for keys and shares of secure sums, and ``content`` for all else. ``each`` says whether the
+    server sees every client's, or their sum only; None where it was not recorded, or nothing goes
+    up. ``bytes_per_round`` are those of all clients in a round in which it crosses.
     """
 
     step: str
@@ -75,6 +83,8 @@ class Audit:
     crossings: list[Crossing]
     # Steps that the method has and that were not performed; a run does not tell.
     not_performed: list[str]
+    # The address of a method that is no part of Atoll: looking at a run does not load it.
+    unread: str = ""
 
     @property
     def leaving(self) -> list[Crossing]:
@@ -84,7 +94,7 @@ class Audit:
     def seen_one_by_one(self) -> list[Crossing]:
         """What the server sees of every client, scores aside."""
         scores = {c.step for c in self.leaving} - {c.step for c in self.leaving if c.use != "score"}
-        return [c for c in self.leaving if c.each and c.step not in scores]
+        return [c for c in self.leaving if c.each and c.step not in scores and c.use != "key"]
 
     @property
     def sums_suffice(self) -> bool | None:
@@ -95,7 +105,7 @@ class Audit:
     @property
     def never_leaves(self) -> dict[str, str]:
         """The kinds that are stopped at the site's door, and why; a pool of all data has none."""
-        if self.method.pooled:
+        if self.method.pooled or self.unread:
             return {}
         private = sorted(self.method.private)
         return {name: WHY_PRIVATE.get(name, "declared so by the method") for name in private}
@@ -126,14 +136,14 @@ class Audit:
 
 def audit_run(run_dir: Path) -> Audit:
     """What crossed in a run, by its ledger."""
-    experiment = read_experiment(run_dir)
+    experiment, unread = look_at(run_dir)
     if not (run_dir / "ledger.parquet").is_file():
         raise AtollError(
             f"'{run_dir}' has no ledger.parquet: it has not saved a round yet, or was told not to "
             f"record what crosses; audit the method before a run, with --method "
-            f"{experiment.method.registered_name}."
+            f"{unread or experiment.method.registered_name}."
         )
-    table = read_parquet(run_dir / "ledger.parquet")
+    table = read_own(run_dir / "ledger.parquet")
     if "verb" not in table.columns:
         table = table.with_columns(verb=polars.lit(None, polars.String))
     last = table["round"].max()
@@ -144,6 +154,7 @@ def audit_run(run_dir: Path) -> Audit:
         source="run",
         crossings=crossings(table),
         not_performed=[],
+        unread=unread,
     )
 
 
@@ -201,6 +212,8 @@ def crossings(table: polars.DataFrame) -> list[Crossing]:
 def _use(name: str) -> Use:
     if name == "weight":
         return "weight"
+    if kind(name) == "secure":
+        return "content" if name == "secure/masked" else "key"
     return "score" if kind(name) == "metric" else "content"
 
 

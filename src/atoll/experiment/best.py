@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ class BestModels:
         if near and history.best().round != now:
             return
         self.round, self.score, self._scores = now, val, scores
-        found = scored_with(self.method, server, clients)
+        sent = {way: flat(kinds) for way, kinds in self.method.sent_to_score(server).items()}
+        found = scored_with(self.method, sent, clients)
         self.tree = {name: _copied(self.tree.get(name), leaf) for name, leaf in found.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -65,9 +67,11 @@ class BestModels:
             write_tree(run_dir / FILE, self.tree, {"round": self.round})
 
 
-def scored_with(method: Method, server: Kinds, clients: Tree) -> Tree:
-    """All that scoring clients depends on besides their data, in three parts."""
-    sent = {way: flat(kinds) for way, kinds in method.sent_to_score(server).items()}
+def scored_with(method: Method, sent: Mapping[str, Tree], clients: Tree) -> Tree:
+    """All that scoring clients depends on besides their data, in three parts.
+
+    ``sent`` is what they were sent to be scored with: ``shared`` by all, and ``each`` its own row.
+    """
     replaced = {name for tree in sent.values() for name in tree}
     needed = method.scorer.used_kinds
     own = {
@@ -86,8 +90,9 @@ def read_best(run_dir: Path, clients: int) -> tuple[Kinds, int]:
     """What clients were scored with, each leaf with a leading client axis, and the round."""
     if not (run_dir / FILE).is_file():
         raise AtollError(
-            f"'{run_dir}' keeps no model of its best round; it was made by an older version or by "
-            f"a deployment, whose models stay at the sites: run the experiment anew."
+            f"'{run_dir}' keeps no model of its best round; it was made by an older version, or by "
+            f"a deployment, whose models are at the sites: run it anew, or name a site's state "
+            f"with --state."
         )
     tree, facts = read_tree(run_dir / FILE)
     whole = subtree(tree, "clients") | subtree(tree, "each")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
@@ -11,17 +11,28 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from atoll.data.base import Dataset, datasets
 from atoll.data.split import Split
+from atoll.data.stress import IN_DATA, Stress, stress_apart
 from atoll.errors import AtollError, unknown
+from atoll.experiment.outside import (
+    address,
+    find_class,
+    outside,
+    refuse_other_factory,
+    with_factory,
+)
 from atoll.methods.base import Method, methods
 from atoll.models.base import models
+from atoll.models.gcn import GCN
 from atoll.optimizers.base import optimizers
 from atoll.options import check_options, option
 from atoll.partition.base import Partition, partitions
+from atoll.plugins import absolute, is_address, origin
+from atoll.privacy.protections import Privacy
 from atoll.registry import Registry
 from atoll.tasks.base import tasks
 
 DEFAULT_METHOD = "fed-pub"
-_REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
+REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
     "data": (datasets, "digits"),
     "partition": (partitions, "metis"),
     "task": (tasks, "nodes"),
@@ -29,7 +40,18 @@ _REGISTRIES: dict[str, tuple[Registry[Any], str]] = {
     "optimizer": (optimizers, "adam"),
     "method": (methods, DEFAULT_METHOD),
 }
-SECTIONS = ("data", "split", "partition", "task", "model", "optimizer", "method", "run")
+SECTIONS = (
+    "data",
+    "stress",
+    "split",
+    "partition",
+    "task",
+    "model",
+    "optimizer",
+    "method",
+    "run",
+    "privacy",
+)
 
 Table = dict[str, dict[str, Any]]
 Metric = Literal[
@@ -55,6 +77,7 @@ class Run:
     ``chunk`` is the number of clients trained at once (0: all); ``threads`` that of torch (0: what
     suits the graph). Scores are taken every ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
+    ``keep_messages`` keeps every message in the run directory, for ``atoll attack``.
     ``metric`` chooses the best round and leads tables; ``auto`` is the task's own, or ``pr_auc``
     where one of two classes is rare.
     """
@@ -68,6 +91,7 @@ class Run:
     checkpoint_seconds: float = option(30.0, at_least=0)
     whole_graph: bool = False
     score_every: int = option(1, at_least=1)
+    keep_messages: bool = False
     metric: Metric = "auto"
 
     def __post_init__(self) -> None:
@@ -89,7 +113,9 @@ class Experiment:
     partition: Partition
     method: Method
     split: Split = field(default_factory=Split)
+    stress: Stress = field(default_factory=Stress)
     run: Run = field(default_factory=Run)
+    privacy: Privacy = field(default_factory=Privacy)
 
     def __post_init__(self) -> None:
         task, metric = self.method.task, self.run.metric
@@ -110,6 +136,17 @@ def read_table(path: Path) -> Table:
         raise AtollError(f"there is no file '{path}'; check the path.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
         raise AtollError(f"'{path}' can't be read as TOML ({problem}).") from problem
+
+
+def read_recipe(path: Path) -> Table:
+    """A TOML file's sections; addresses of files in it are relative to its folder."""
+    table = read_table(path)
+    for section, values in table.items():
+        _refuse_no_section(section, values)
+        for key in ("name", "factory"):
+            if is_address(values.get(key)):
+                values[key] = absolute(values[key], path.parent.absolute())
+    return table
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -139,7 +176,7 @@ def _no_setting(text: str) -> AtollError:
 def merged(*tables: Mapping[str, Mapping[str, Any]]) -> Table:
     """Sections laid over each other; later ones win. A new name drops the old one's options."""
     result: Table = {}
-    for table in tables:
+    for table in map(stress_apart, tables):
         for section, values in table.items():
             if not isinstance(values, Mapping):
                 raise AtollError(
@@ -152,29 +189,54 @@ def merged(*tables: Mapping[str, Mapping[str, Any]]) -> Table:
     return result
 
 
+def adopted(section: str, cls: type[Any]) -> type[Any]:
+    """A class as a component of a section: a dataclass of the right kind with a name."""
+    if hasattr(cls, "registered_name") and cls.__module__.startswith("atoll."):
+        return cls
+    found: type[Any] = REGISTRIES[section][0].adopted(cls)
+    return found
+
+
 def _in_full(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """A section with the full name of its component where a short one is given."""
-    name = values.get("name")
-    if section not in _REGISTRIES or not isinstance(name, str):
-        return dict(values)
-    return dict(values) | {"name": _REGISTRIES[section][0].full_name(name)}
+    full = dict(values)
+    if section in REGISTRIES and isinstance(values.get("name"), str):
+        full["name"] = REGISTRIES[section][0].full_name(values["name"])
+    if is_address(values.get("factory")):
+        full["factory"] = absolute(values["factory"])
+    return full
 
 
-def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
-    """The typed experiment a table describes. Unknown names and keys are errors."""
+def resolve(
+    table: Mapping[str, Mapping[str, Any]], typed: Mapping[str, type[Any]] | None = None
+) -> Experiment:
+    """The typed experiment a table describes. Unknown names and keys are errors.
+
+    ``typed`` are classes by section that nobody else can find: typed into a notebook, say.
+    """
     for section in table:
         if section not in SECTIONS:
             raise unknown("config section", section, SECTIONS)
+        _refuse_no_section(section, table[section])
+    table, typed = with_factory(stress_apart(table)), typed or {}
 
     def chosen(section: str) -> Any:
-        registry, default = _REGISTRIES[section]
+        if section in typed:
+            return typed[section]
+        registry, default = REGISTRIES[section]
         if section in ("model", "optimizer"):
-            default = _usual(chosen("method"), section).registered_name
-        return registry[_text(section, table.get(section, {}).get("name", default))]
+            usual = _usual(chosen("method"), section)
+            default = usual.registered_name
+            if section == "model" and type(usual) is GCN:
+                default = chosen("task").usual_model or default
+        return find_class(registry, section, {"name": default} | dict(table.get(section, {})))
 
     def component(section: str, **given: Any) -> Any:
         values = {k: v for k, v in table.get(section, {}).items() if k != "name"}
         cls = chosen(section)
+        if origin(cls) is not None or "factory" in values:
+            refuse_other_factory(values)
+            values.pop("sha256", None)
         if section in ("model", "optimizer"):
             usual = _usual(chosen("method"), section)
             if type(usual) is cls:
@@ -184,6 +246,7 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
     return Experiment(
         data=component("data"),
         split=build(Split, "split", table.get("split", {})),
+        stress=build(Stress, "stress", table.get("stress", {})),
         partition=component("partition"),
         method=component(
             "method",
@@ -192,6 +255,7 @@ def resolve(table: Mapping[str, Mapping[str, Any]]) -> Experiment:
             optimizer=component("optimizer"),
         ),
         run=build(Run, "run", table.get("run", {})),
+        privacy=build(Privacy, "privacy", table.get("privacy", {})),
     )
 
 
@@ -203,10 +267,14 @@ def _usual(method: type[Method], section: str) -> Any:
 
 
 def describe(experiment: Experiment) -> Table:
-    """The inverse of :func:`resolve`, with every default spelled out."""
+    """The inverse of :func:`resolve`, with every default spelled out.
+
+    Protections and stress have a section where there are any.
+    """
     method = experiment.method
     parts = {
         "data": experiment.data,
+        **({"stress": experiment.stress} if experiment.stress.rates else {}),
         "split": experiment.split,
         "partition": experiment.partition,
         "task": method.task,
@@ -215,25 +283,36 @@ def describe(experiment: Experiment) -> Table:
         "method": method,
         "run": experiment.run,
     }
+    if experiment.privacy != Privacy():
+        parts["privacy"] = experiment.privacy
     return {section: _plain(part) for section, part in parts.items()}
 
 
 def _plain(part: Any) -> dict[str, Any]:
     name = getattr(type(part), "registered_name", None)
     values = {} if name is None else {"name": name}
+    beyond = outside(part) if name is not None else None
+    if beyond is not None and beyond.sha256:
+        values["sha256"] = beyond.sha256
+    if beyond is not None and not hasattr(part, "factory"):
+        values["name"] = beyond.name
     for f in fields(part):
         value = getattr(part, f.name)
         if f.name in ("task", "model", "optimizer"):
             continue
         if isinstance(value, Method):
             value = _plain(value)
+        if f.name == "factory":
+            value = address(value) if callable(value) else absolute(value)
         values[f.name] = address(value) if callable(value) else value
     return values
 
 
-def address(function: Callable[..., Any]) -> str:
-    """Where a function can be imported from; functions without a name of their own say so."""
-    return f"{function.__module__}:{function.__qualname__}"
+def _refuse_no_section(section: str, values: object) -> None:
+    if not isinstance(values, Mapping):
+        raise AtollError(
+            f"'{section}' must be a section of settings, as in [{section}]; it can't be {values!r}."
+        )
 
 
 def build(
@@ -241,12 +320,14 @@ def build(
 ) -> C:
     """An instance of a dataclass from plain values, each checked against its field's type."""
     given = given or {}
+    _refuse_no_section(section, values)
     hints = get_type_hints(cls)
     known = [f.name for f in fields(cls) if f.name not in given]  # type: ignore[arg-type]
     checked: dict[str, Any] = {}
     for key, value in values.items():
         if key not in known:
-            raise unknown("config key", f"{section}.{key}", [f"{section}.{k}" for k in known])
+            near = [*known, *(IN_DATA if section == "data" else ())]
+            raise unknown("config key", f"{section}.{key}", [f"{section}.{k}" for k in near])
         checked[key] = _checked(f"{section}.{key}", value, hints[key])
     return cls(**checked, **given)
 
@@ -286,8 +367,10 @@ def _inner_method(where: str, value: str | Mapping[str, Any]) -> Method:
         raise AtollError(
             f"{where} does not say which method; give it a name, as in {{ name = ... }}."
         )
-    cls = methods[_text(where, options.pop("name"))]
-    return build(cls, where, options)
+    cls = find_class(methods, where, options)
+    kept = {k: v for k, v in options.items() if k not in ("name", "sha256")}
+    inner: Method = build(cls, where, kept)
+    return inner
 
 
 def _exactly(value: Any, hint: type) -> bool:
@@ -297,9 +380,3 @@ def _exactly(value: Any, hint: type) -> bool:
 def _wrong(where: str, value: Any, hint: Any) -> AtollError:
     wanted = hint.__name__ if isinstance(hint, type) else str(hint)
     return AtollError(f"{where} is {value!r}, a {type(value).__name__}; it must be {wanted}.")
-
-
-def _text(section: str, name: Any) -> str:
-    if not isinstance(name, str):
-        raise _wrong(f"{section}.name", name, str)
-    return name

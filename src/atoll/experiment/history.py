@@ -10,12 +10,25 @@ import numpy as np
 import polars
 
 from atoll.errors import AtollError
+from atoll.experiment.looks import Looks
 from atoll.federation.protocol import Replies
 from atoll.graph import SPLITS
 from atoll.tasks.metrics import NO_SCORE, RANKING, best_of, better
 from atoll.tasks.pooled import OverAll
 
 _COUNT, _EXTENDED = "metric/nodes", "metric/extended"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Each client's releases and epsilon after a round; ``releases`` in the order of clients."""
+
+    releases: list[int]
+    epsilon: dict[int, float]
+
+    @property
+    def most(self) -> float:
+        return max(self.epsilon.values(), default=0.0)
 
 
 @dataclass
@@ -36,10 +49,27 @@ class History:
     fresh: list[dict[str, np.ndarray]] = field(default_factory=list)
     over_all: list[dict[str, Any]] = field(default_factory=list)
     top: float = float("nan")  # the best mean validation score so far
+    looks: Looks = field(default_factory=Looks)
 
-    def add(self, round: int, replies: Replies | None, seconds: float, up: int, down: int) -> float:
+    def add(
+        self,
+        round: int,
+        replies: Replies | None,
+        seconds: float,
+        up: int,
+        down: int,
+        spent: Spent | None = None,
+    ) -> float:
         """Record a round, scored or not; returns the mean validation score over clients."""
-        self.rounds.append({"round": round, "seconds": seconds, "bytes_up": up, "bytes_down": down})
+        row: dict[str, Any] = {
+            "round": round,
+            "seconds": seconds,
+            "bytes_up": up,
+            "bytes_down": down,
+        }
+        if spent is not None:
+            row |= {"epsilon": spent.most, "releases": spent.releases}
+        self.rounds.append(row)
         if replies is None:
             return float("nan")
         nodes = np.asarray(replies.body[_COUNT])
@@ -61,10 +91,17 @@ class History:
             for metric, column in named.items():
                 for i, split in enumerate(SPLITS):
                     columns[f"{split}_{metric}"] = column[:, i]
+        if spent is not None:
+            columns["epsilon"] = np.array([spent.epsilon[client] for client in replies.clients])
         self.fresh.append(columns)
         known = columns[f"val_{self.metric}"]
         known = known[~np.isnan(known)]
         return float(known.mean()) if len(known) else float("nan")
+
+    def latest(self) -> Mapping[str, np.ndarray]:
+        """The scores of the round that was added last, one per client; empty if it has none."""
+        scored = self.fresh and self.fresh[-1]["round"][0] == self.rounds[-1]["round"]
+        return self.fresh[-1] if scored else {}
 
     def leads(self, val: float) -> bool:
         """Whether a round's mean validation score is better than those of the rounds before."""

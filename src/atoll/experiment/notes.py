@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars
 
 from atoll.experiment.config import Experiment
@@ -11,8 +13,14 @@ from atoll.graph import SPLITS
 _MOST = 5
 
 
-def notes_on(experiment: Experiment, history: History, best: Best) -> tuple[str, ...]:
-    """One sentence each; none where there is nothing to say."""
+def notes_on(
+    experiment: Experiment,
+    history: History,
+    best: Best,
+    figures: Mapping[str, float],
+    names: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """One sentence each; none where there is nothing to say. ``names`` are the clients'."""
     method = experiment.method.registered_name
     found = []
     missed = best.over_all.get("never_predicted")
@@ -24,7 +32,7 @@ def notes_on(experiment: Experiment, history: History, best: Best) -> tuple[str,
         )
     single = _of_one_class(best.scores)
     if single:
-        clients = f"client {_some(single)}" if len(single) == 1 else f"clients {_some(single)}"
+        clients = _some([names[c] if c < len(names) else f"client {c}" for c in single])
         found.append(
             f"{method}: the test nodes of {clients} are all of one class, so that there is no "
             f"ROC-AUC or PR-AUC there."
@@ -35,6 +43,13 @@ def notes_on(experiment: Experiment, history: History, best: Best) -> tuple[str,
             f"{method}: the best round by validation {history.metric} is the first one that was "
             f"scored ({best.round}), so that further training did not help; try another "
             f"optimizer.lr or run.metric."
+        )
+    late = experiment.method.complete_after
+    if 0 < figures.get(late, 0) >= best.round:
+        found.append(
+            f"{method}: the best round by validation {history.metric} ({best.round}) comes before "
+            f"what the method is for is done (after round {figures[late]:.0f}), so that its scores "
+            f"are of models without it; the history has the rounds after it."
         )
     return tuple(found)
 
@@ -48,9 +63,9 @@ def _of_one_class(scores: polars.DataFrame) -> list[int]:
     return scores.filter(single)["client"].to_list()
 
 
-def _some(names: list[int] | list[str]) -> str:
+def _some(names: list[str]) -> str:
     """The first few of a list, in words."""
-    shown = [str(name) for name in names[:_MOST]]
+    shown = names[:_MOST]
     if len(names) > _MOST:
         return f"{', '.join(shown)} and {len(names) - _MOST} more"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import platform
@@ -20,14 +21,19 @@ from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import joined
 from atoll.experiment.config import Experiment, describe
+from atoll.experiment.drawing import drawn
 from atoll.experiment.history import History
 from atoll.experiment.notes import notes_on
-from atoll.experiment.tables import read_parquet
+from atoll.experiment.tables import read_own
 from atoll.federation.protocol import Replies
-from atoll.files import damaged, write_json, write_toml
+from atoll.files import damaged, read_json, write_bytes, write_json, write_toml
+from atoll.notebook import html_table
+from atoll.plugins import addresses_named, is_file, source_of
+from atoll.tasks.metrics import LOSS
 from atoll.tree import Kinds, Tree, kind
 
 log = logging.getLogger("atoll")
+CLIENTS = "clients.json"
 _FACTS = (
     "clients",
     "best_round",
@@ -82,6 +88,27 @@ class Result:
         what = f"{e.method.registered_name} on {e.data.registered_name}, {self.clients} clients"
         score = f"test {self.metric} {self.test_score:.4f} (round {self.best_round})"
         return f"<Result {what}, seed {e.run.seed}: {score}, in '{self.run_dir}'>"
+
+    def _repr_html_(self) -> str:
+        e, metric = self.experiment, self.metric
+        scale = 1.0 if metric == LOSS else 100.0
+        known = self.test_scores()
+        rows = [
+            ("test " + metric.replace("_", " "), f"{scale * self.test_score:.2f}"),
+            ("standard deviation over clients", f"{scale * self.std_over_clients():.2f}"),
+            ("lowest and highest client", _ends([scale * score for score in known])),
+            ("best round", f"{self.best_round} of {int(self.figures['rounds'])}"),
+            ("sent up, down (MB)", f"{self.bytes_up / 1e6:.1f}, {self.bytes_down / 1e6:.1f}"),
+        ]
+        title = (
+            f"{e.method.registered_name} on {e.data.registered_name}, {self.clients} clients, "
+            f"seed {e.run.seed}"
+        )
+        return html_table(title, ("", "percent" if scale > 1 else "loss"), rows)
+
+    def plot(self, kind: str = "convergence") -> Any:
+        """A matplotlib figure: convergence, clients, similarity, communication, confusion or pr."""
+        return drawn(self.run_dir, kind)
 
     @property
     def test_score(self) -> float:
@@ -138,6 +165,10 @@ class Result:
         return [score for score in scores if score is not None]
 
 
+def _ends(values: list[float]) -> str:
+    return f"{min(values):.2f}, {max(values):.2f}" if values else "-"
+
+
 def _number(value: float) -> float | None:
     """JSON has no NaN."""
     return None if value != value else value
@@ -177,12 +208,26 @@ def environment() -> dict[str, Any]:
     }
 
 
-def store_setup(run_dir: Path, experiment: Experiment, threads: int) -> None:
-    """The experiment, and what it ran on."""
+def store_setup(
+    run_dir: Path,
+    experiment: Experiment,
+    threads: int,
+    train: np.ndarray | None = None,
+    clients: Sequence[str] = (),
+) -> None:
+    """The experiment, what it ran on, its clients' names, what was fitted to training nodes."""
     write_toml(run_dir / "config.toml", describe(experiment))
     facts = {"seed": experiment.run.seed, "threads": threads}
     write_toml(run_dir / "environment.toml", environment() | facts)
-    fitted = experiment.data.preprocessing()
+    if clients:
+        write_json(run_dir / CLIENTS, list(clients))
+    for address in filter(is_file, addresses_named(describe(experiment))):
+        path, source = Path(address.rpartition(":")[0]), source_of(address)
+        kept = run_dir / "plug-ins" / path.name
+        if kept.exists() and kept.read_bytes() != source:  # two files of one name
+            kept = kept.with_name(f"{hashlib.sha256(source).hexdigest()[:12]}-{path.name}")
+        write_bytes(kept, source)
+    fitted = experiment.data.preprocessing(train)
     if fitted is not None:
         write_json(run_dir / "preprocessing.json", fitted)
 
@@ -208,6 +253,16 @@ def store_result(
     best = history.best()
     last = _concluding(concluded)
     traffic = {way: sum(row[way] for row in history.rounds) for way in ("bytes_up", "bytes_down")}
+    figures = {
+        **{name: best.mean(name) for name in best.scores.columns[2:]},
+        **_means(last),
+        **traffic,
+        "megabytes": sum(traffic.values()) / 1e6,
+        "rounds": len(history.rounds),
+        "best_round": best.round,
+        **_spent(history),
+    }
+    names = read_json(run_dir / CLIENTS) if (run_dir / CLIENTS).is_file() else ()
     result = Result(
         experiment=experiment,
         clients=len(sizes),
@@ -222,14 +277,7 @@ def store_result(
             }
             for row in best.scores.iter_rows(named=True)
         ],
-        figures={
-            **{name: best.mean(name) for name in best.scores.columns[2:]},
-            **_means(last),
-            **traffic,
-            "megabytes": sum(traffic.values()) / 1e6,
-            "rounds": len(history.rounds),
-            "best_round": best.round,
-        },
+        figures=figures,
         seconds_per_round=statistics.median(row["seconds"] for row in history.rounds),
         **traffic,
         rejected_replies=rejected,
@@ -243,7 +291,7 @@ def store_result(
             for name, score in best.over_all.items()
             if name.startswith("test_")
         },
-        notes=notes_on(experiment, history, best),
+        notes=notes_on(experiment, history, best, figures, names),
     )
     for note in result.notes:
         log.warning("%s", note)
@@ -251,6 +299,12 @@ def store_result(
     for checkpoint in (run_dir / "checkpoints").glob("round-*.safetensors"):
         checkpoint.unlink()
     return result
+
+
+def _spent(history: History) -> dict[str, float]:
+    """Epsilon of the whole run: the best round is chosen by all of them."""
+    last = history.rounds[-1]
+    return {"epsilon": last["epsilon"]} if "epsilon" in last else {}
 
 
 def _leading_first(columns: Sequence[str], metric: str) -> list[str]:
@@ -302,6 +356,6 @@ def load_result(run_dir: Path, experiment: Experiment) -> Result:
         over_all=summary.get("over_all", {}),
         notes=tuple(summary.get("notes", ())),
         run_dir=run_dir,
-        history=read_parquet(run_dir / "history.parquet"),
+        history=read_own(run_dir / "history.parquet"),
         parameters=read_tree(run_dir / "parameters.safetensors")[0],
     )

@@ -6,20 +6,26 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from scipy import sparse
 
-from atoll.cohort import Cohort
 from atoll.errors import AtollError, Interrupted
+from atoll.experiment.callbacks import Callback, Callbacks
 from atoll.experiment.config import Experiment, read_table, resolve
 from atoll.experiment.memory import keep_freed_memory, return_freed_memory
 from atoll.experiment.metric import chosen_metric
+from atoll.experiment.parties import Parties as Parties
+from atoll.experiment.parties import load_parties as load_parties
+from atoll.experiment.parties import load_whole as load_whole
+from atoll.experiment.parties import parties_of as parties_of
+from atoll.experiment.parties import partition_rng as partition_rng
+from atoll.experiment.parties import simulate as simulate
+from atoll.experiment.parties import site_names as site_names
+from atoll.experiment.protected import refuse_in_vain
 from atoll.experiment.result import (
     Result,
     Size,
@@ -29,88 +35,17 @@ from atoll.experiment.result import (
     store_setup,
 )
 from atoll.experiment.rounds import Rounds
-from atoll.experiment.tables import store_tables
+from atoll.experiment.tables import store_progress, store_tables
 from atoll.experiment.whole_graph import WholeGraph
-from atoll.federation.host import Host
-from atoll.federation.inprocess import InProcess
 from atoll.federation.protocol import Replies
+from atoll.files import clear_leftovers, held
 from atoll.graph import Graph
-from atoll.methods.base import Info
-from atoll.partition.anchors import matched
-from atoll.partition.network import client_network
-from atoll.rng import server_stream, stream
-from atoll.tasks.metrics import RANKING
-from atoll.tasks.nodes import NodeClassification
-from atoll.tree import Kinds
+from atoll.privacy.door import Door
 
 log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
 _ONE_THREAD_BELOW_NODES = 10_000
-
-
-def load_whole(experiment: Experiment) -> Graph:
-    """The whole graph with its split."""
-    rng = server_stream(experiment.run.seed, 0, "split")
-    return experiment.split.apply(experiment.data.load(), rng)
-
-
-def parties_of(experiment: Experiment, whole: Graph) -> list[Graph]:
-    """The whole graph, cut: one graph per client."""
-    return experiment.partition.cut(whole, partition_rng(experiment))
-
-
-def partition_rng(experiment: Experiment) -> np.random.Generator:
-    """The randomness of the cut: the same for every method with the same seed of the cut."""
-    return server_stream(experiment.run.seed_of_cut, 0, "partition")
-
-
-@dataclass(frozen=True)
-class Parties:
-    """What an experiment trains on: one graph per client, and what the server knows of them."""
-
-    graphs: list[Graph]
-    anchors: tuple[np.ndarray, ...] = ()
-    network: sparse.csr_array | None = None
-
-
-def load_parties(experiment: Experiment) -> Parties:
-    """One graph per client; the whole graph for a pooled method."""
-    method, whole = experiment.method, load_whole(experiment)
-    parts = [whole] if method.pooled else parties_of(experiment, whole)
-    coins = (stream(experiment.run.seed, k, 0, "task") for k in range(len(parts)))
-    graphs = [method.task.prepare(g, rng) for g, rng in zip(parts, coins, strict=True)]
-    for client, graph in enumerate(graphs):
-        missing = method.task.missing(graph) if method.needs_labels else ""
-        if missing:
-            raise AtollError(
-                f"client {client} ({graph.nodes} nodes) is left with no {missing}; use fewer "
-                f"clients or a larger share for training."
-            )
-    method.task.settled(graphs)  # refuses a positive class that there is not
-    anchors: tuple[np.ndarray, ...] = ()
-    if method.needs_anchors:
-        graphs, anchors = matched(graphs)
-    return Parties(graphs, anchors, client_network(whole, graphs) if method.needs_network else None)
-
-
-def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds]:
-    """A federation of all clients in this process, and the server's first state."""
-    dtype = getattr(torch, experiment.run.dtype)
-    cohort = Cohort(parties.graphs, dtype=dtype)
-    task = experiment.method.task.settled(parties.graphs)
-    if isinstance(task, NodeClassification) and experiment.run.metric in RANKING:
-        task = replace(task, areas="always")
-    method = replace(experiment.method, task=task)
-    host = Host(method, cohort, experiment.run.seed, experiment.run.chunk)
-    info = Info(
-        len(parties.graphs),
-        cohort.features,
-        cohort.classes,
-        dtype,
-        parties.anchors,
-        parties.network,
-    )
-    return InProcess(host), experiment.method.start(info, experiment.run.seed)
+_SECONDS_BETWEEN_TABLES = 3.0
 
 
 def run_experiment(
@@ -118,18 +53,22 @@ def run_experiment(
     out: Path | None = None,
     progress: Progress | None = None,
     ledger: bool = True,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Run an experiment from its first round and keep it in a run directory.
 
     Without ``ledger`` the table of every tensor that crossed is not written: with one row per
     tensor, client and round, it can take as long as the rounds themselves. Totals are kept in any
-    case.
+    case. ``callbacks`` are told how it goes.
     """
     parties = load_parties(experiment)
+    refuse_in_vain(experiment, len(parties.graphs))
     chosen_metric(experiment, parties.graphs)  # refuses before anything is written
-    loop = _Loop(experiment, parties, new_run_dir(experiment, out), progress, ledger)
-    store_setup(loop.run_dir, experiment, loop.threads)
-    return loop.run()
+    run_dir = new_run_dir(experiment, out)
+    with held(run_dir):
+        loop = _Loop(experiment, parties, run_dir, progress, ledger, callbacks)
+        store_setup(run_dir, experiment, loop.threads, parties.train, parties.names)
+        return loop.run()
 
 
 def read_experiment(run_dir: Path) -> Experiment:
@@ -139,18 +78,28 @@ def read_experiment(run_dir: Path) -> Experiment:
     return resolve(read_table(run_dir / "config.toml"))
 
 
-def resume(run_dir: Path, progress: Progress | None = None) -> Result:
+def resume(
+    run_dir: Path, progress: Progress | None = None, callbacks: Sequence[Callback] = ()
+) -> Result:
     """Continue an interrupted run to the result it would have had."""
-    return continued(read_experiment(run_dir), run_dir, progress)
+    return continued(read_experiment(run_dir), run_dir, progress, callbacks)
 
 
-def continued(experiment: Experiment, run_dir: Path, progress: Progress | None = None) -> Result:
+def continued(
+    experiment: Experiment,
+    run_dir: Path,
+    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Result:
     """The same for an experiment at hand, which may hold what no config can: a graph in memory."""
     if is_complete(run_dir):
         return load_result(run_dir, experiment)
-    loop = _Loop(experiment, load_parties(experiment), run_dir, progress)
-    loop.restore()
-    return loop.run()
+    parties = load_parties(experiment)
+    with held(run_dir):
+        clear_leftovers(run_dir)
+        loop = _Loop(experiment, parties, run_dir, progress, callbacks=callbacks)
+        loop.restore()
+        return loop.run()
 
 
 @dataclass
@@ -160,8 +109,10 @@ class _Loop:
     run_dir: Path
     progress: Progress | None
     ledger: bool = True
+    callbacks: Sequence[Callback] = ()
 
     def __post_init__(self) -> None:
+        self.told = Callbacks(self.callbacks)
         return_freed_memory()
         keep_freed_memory()
         self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
@@ -182,11 +133,23 @@ class _Loop:
         if clients is None:
             return
         self.fed.host.state = clients
+        if isinstance(self.fed.host.method, Door):
+            self.fed.host.method.spending.counts.update(self.fed.releases)
         if self.whole is not None and self.rounds.history.scores:
             self.whole.catch_up(self.rounds.history)
 
     def run(self) -> Result:
-        saved = time.monotonic()
+        """All rounds that are left; callbacks hear of the end also where there is no result."""
+        result: Result | None = None
+        self.told.start(self.experiment, self.run_dir)
+        try:
+            result = self._run()
+        finally:
+            self.told.end(result)
+        return result
+
+    def _run(self) -> Result:
+        saved = shown = time.monotonic()
         with _threads(self.threads), _orderly_interrupt() as interrupted:
             while not self.rounds.over:
                 self._round()
@@ -198,7 +161,10 @@ class _Loop:
                     )
                 if time.monotonic() - saved > self.experiment.run.checkpoint_seconds:
                     self._save()
-                    saved = time.monotonic()
+                    saved = shown = time.monotonic()
+                elif time.monotonic() - shown > _SECONDS_BETWEEN_TABLES:
+                    store_progress(self.run_dir, self.rounds.history)
+                    shown = time.monotonic()
             concluded = self.rounds.conclude()
         store_tables(self.run_dir, self.rounds.history, self.fed.ledger if self.ledger else None)
         sizes = [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs]
@@ -206,6 +172,7 @@ class _Loop:
 
     def _round(self) -> None:
         val = self.rounds.complete()
+        self.told.round(self.rounds.history)
         self.rounds.keep_if_best(val, self.fed.host.state)
         if self.progress is not None:
             self.progress(self.rounds.done, val)
@@ -236,7 +203,7 @@ def _threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _orderly_interrupt() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C lets the round finish; a second one stops at once."""
+    """The first Ctrl-C or TERM lets the round finish; a second one stops at once."""
     pressed = False
 
     def on_interrupt(*_: object) -> None:
@@ -248,8 +215,9 @@ def _orderly_interrupt() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    before = {n: signal.signal(n, on_interrupt) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

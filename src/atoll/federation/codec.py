@@ -75,9 +75,15 @@ def decode_answer(message: bytes) -> Answer:
         raise BadMessage(f"an answer without {problem}; it is damaged.") from problem
 
 
-def step_request(call: Call, row: Mapping[str, Leaf], run: str = "", attempt: int = 0) -> Request:
-    """A call to one client: what all get, and the row that is its own."""
+def step_request(
+    call: Call, row: Mapping[str, Leaf], run: str = "", attempt: int = 0, best: int = 0
+) -> Request:
+    """A call to one client: what all get, and the row that is its own.
+
+    ``best`` is the best round so far, so that a site can keep the model it had then.
+    """
     facts = {"step": call.step, "round": call.round, "nth": call.nth, "kinds": call.kinds}
+    facts |= {"best": best} if best else {}
     tree = prefixed("shared", call.shared) | prefixed("each", row)
     return Request("step", run, attempt, facts, tree)
 
@@ -92,6 +98,14 @@ def step_call(request: Request) -> tuple[Call, Tree]:
         raise BadMessage(f"a step without {problem}; it is damaged.") from problem
     call = Call(step, round, nth, subtree(request.tree, "shared"), kinds)
     return call, subtree(request.tree, "each")
+
+
+def best_round(facts: Mapping[str, Any]) -> int:
+    """The best round so far, as the server has it; 0 if there is none."""
+    best = facts.get("best", 0)
+    if type(best) is not int or best < 0:
+        raise BadMessage("a best round that is no number of a round; it is damaged.")
+    return best
 
 
 def step_answer(request: Request, batch: Batch) -> Answer:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -84,6 +84,17 @@ class Ledger:
                 raise TypeError(f"'{name}' can't be sent to all alike; it is not a plain tensor")
             self._add(round, step, "down", name, clients, leaf.shape, None, leaf.dtype)
         self._add_rows(round, step, "down", clients, each)
+
+    def never_came(self, round: int, step: str, clients: Collection[int]) -> None:
+        """Take off the record what was last sent to clients that never got it."""
+        for i in range(len(self.entries) - 1, -1, -1):
+            entry = self.entries[i]
+            if (entry.round, entry.step, entry.direction) != (round, step, "down") or not clients:
+                return
+            stay = [k for k, client in enumerate(entry.clients) if client not in clients]
+            sizes = entry.sizes and tuple(entry.sizes[k] for k in stay)
+            left = tuple(entry.clients[k] for k in stay)
+            self.entries[i] = replace(entry, clients=left, sizes=sizes)
 
     def received(
         self,

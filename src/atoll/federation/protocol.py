@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -15,20 +16,26 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.errors import NoReplies
 from atoll.federation.ledger import Ledger, Verb
+from atoll.federation.messages import Messages
 from atoll.federation.validation import (
     Batch,
     Rejection,
     bad_values,
     bad_weights,
+    largest_reply,
     log,
     misfits,
     received,
+    usable,
     without,
 )
+from atoll.leaves import everybody
+from atoll.ops.similarity import mixed
 from atoll.rng import CohortRng, server_stream
-from atoll.tree import Kinds, Tree, copy, flat, kind, nested, stack, take
+from atoll.tree import Kinds, Params, Tree, copy, flat, kind, nested, stack, take
 
 Step = TypeVar("Step", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def client_step(step: Step) -> Step:
@@ -64,6 +71,8 @@ class Call:
     shared: Tree
     # The kinds that are sent, to all or to each, also those that have no leaf.
     kinds: tuple[str, ...] = ()
+    # The bytes that a good reply has at most, where that can be said.
+    largest_reply: int | None = None
 
     @property
     def key(self) -> str:
@@ -127,6 +136,26 @@ class Total:
     count: int
 
 
+class Averaging(ABC):
+    """How the server makes one of many replies where it is not by their plain weighted mean."""
+
+    @abstractmethod
+    def total(self, fed: Federation, step: str, request: Mapping[str, Any]) -> Total:
+        """What :meth:`Federation.sum` returns for a request."""
+
+    @abstractmethod
+    def mixed(self, alpha: Tensor, values: Params, sent: Params) -> Params:
+        """One mixture per row of ``alpha [n, m]`` of m clients' values, who were ``sent`` those."""
+
+    def admit(self, step: str, expect: Tree) -> None:
+        """Refuse a request that would show the server every reply."""
+        return
+
+    def remark(self) -> str:
+        """What a reader of the result should know of it, in a sentence."""
+        return ""
+
+
 class Federation(ABC):
     """What the server may do. An engine supplies :meth:`deliver` and nothing else.
 
@@ -134,12 +163,24 @@ class Federation(ABC):
     uses ``sum`` alone can run under secure aggregation.
     """
 
+    # Whether replies come from others, so that none of them may stop the server.
+    strangers: ClassVar[bool] = False
+
     def __init__(self, clients: Sequence[int], seed: int) -> None:
         self.clients = tuple(clients)
         self.seed = seed
         self._place = {client: i for i, client in enumerate(self.clients)}
         self.ledger = Ledger()
         self.rejections: list[Rejection] = []
+        # Everything that crosses, where it is to be kept.
+        self.messages: Messages | None = None
+        # The most that a client may count, where that is known.
+        self.heaviest: dict[int, float] = {}
+        self.averaging: Averaging | None = None
+        # How many things each client has let out, figures about models aside.
+        self.releases: Counter[int] = Counter()
+        # How many of them one kind of a reply stands for.
+        self.per_reply = 1
         self.round = 0
         self._calls: dict[str, int] = {}
 
@@ -169,28 +210,30 @@ class Federation(ABC):
         shared: Mapping[str, Any] | None = None,
         each: Mapping[str, Any] | None = None,
         to: Sequence[int] | None = None,
+        weighted: bool = False,
     ) -> Replies:
         """Have clients perform a step and see every reply.
 
         All are kinds of leaves. ``shared`` goes to all, row i of ``each`` to the i-th of ``to``
         (everybody by default). ``expect`` is what one client's reply must look like: tensors of the
-        right shape and type, or what :mod:`atoll.leaves` has for other leaves.
+        right shape and type, or what :mod:`atoll.leaves` has for other leaves; ``weighted`` says
+        that a weight is due beside them.
         """
         one = flat(expect)
-        used: list[Batch] = []
-        for batch in self._usable("ask", step, one, shared, each, to):
-            bad = bad_values(batch.body)
-            batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
-            if batch.clients:
-                body = copy(received(batch.body, one))
-                used.append(Batch(batch.clients, body, batch.weights))
-        if not used:
-            raise self._nobody(step)
-        clients = tuple(client for batch in used for client in batch.clients)
+        request: Any = {"shared": shared, "each": each, "to": to, "weighted": weighted}
+        if self.averaging is not None:
+            self.averaging.admit(step, one)
+
+        def use(batch: Batch) -> tuple[Batch, Tree]:
+            batch = self._leave_out(step, batch, bad_values(batch.body))
+            return batch, copy(received(batch.body, one)) if batch.clients else {}
+
+        used = list(self.exchanged("ask", step, one, use=use, **request))
+        clients = tuple(client for batch, _ in used for client in batch.clients)
         return Replies(
             clients=clients,
-            body=stack([batch.body for batch in used]),
-            weight=torch.cat([batch.weights for batch in used]),
+            body=stack([body for _, body in used]),
+            weight=torch.cat([batch.weights for batch, _ in used]),
             rows=self.places(clients),
         )
 
@@ -202,60 +245,132 @@ class Federation(ABC):
         shared: Mapping[str, Any] | None = None,
         each: Mapping[str, Any] | None = None,
         to: Sequence[int] | None = None,
+        weighted: bool = False,
     ) -> Total:
-        """Have clients perform a step and see the weighted sum of their replies only."""
+        """Have clients perform a step and see the weighted sum of their replies only.
+
+        With a robust mean in its place every reply is seen.
+        """
+        request: Any = {"shared": shared, "each": each, "to": to, "weighted": weighted}
+        if self.averaging is not None:
+            return self.averaging.total(self, step, request | {"expect": expect})
+
+        def use(batch: Batch) -> tuple[Batch, dict[str, Tensor]]:
+            part = _weighted_sum(batch)
+            # What is bad survives any sum: only where a sum is not usable are culprits sought.
+            if not usable(part, float(batch.weights.sum())):
+                batch = self._leave_out(step, batch, bad_values(batch.body))
+                part = _weighted_sum(batch)
+            return batch, part
+
         total: dict[str, Tensor] = {}
         weight, count = 0.0, 0
-        for batch in self._usable("sum", step, flat(expect), shared, each, to):
-            part = _weighted_sum(batch)
-            # NaN and infinity survive any sum: only where one is left are culprits sought.
-            if not all(bool(value.sum().isfinite()) for value in part.values()):
-                bad = bad_values(batch.body)
-                batch = self._leave_out(step, batch, dict.fromkeys(bad, "NaN or infinite values"))
-                part = _weighted_sum(batch)
-            if batch.clients:
-                total = {name: total[name] + part[name] for name in part} if total else part
-                weight += float(batch.weights.sum())
-                count += len(batch.clients)
+        for batch, part in self.exchanged("sum", step, flat(expect), use=use, **request):
+            total = {name: total[name] + part[name] for name in part} if total else part
+            weight += float(batch.weights.sum())
+            count += len(batch.clients)
         if weight == 0.0:
             raise self._nobody(step)
         mean = nested({name: value / weight for name, value in total.items()})
         return Total(mean, weight, count)
 
+    def mixed(
+        self,
+        alpha: Tensor,
+        values: Params,
+        sent: Params | None = None,
+        rows: Tensor | None = None,
+    ) -> Params:
+        """``sum_j alpha_ij theta_j`` for every row i of weights ``[n, m]``, or what a robust mean
+        makes of the same; ``sent`` is what clients began from, ``rows`` those of the m in it. Of
+        values that are updates already it is zero, one number."""
+        if self.averaging is None:
+            return mixed(alpha, values)
+        began = {n: p[rows] if rows is not None else p for n, p in (sent or {}).items()}
+        return self.averaging.mixed(alpha, values, began)
+
     def places(self, clients: Sequence[int]) -> Tensor:
         """Where some clients stand among all: their rows in the server's tables."""
         return torch.tensor([self._place[client] for client in clients], dtype=torch.int64)
 
-    def _usable(
+    def exchanged(
         self,
         verb: Verb,
         step: str,
         expect: Tree,
-        shared: Mapping[str, Any] | None,
-        each: Mapping[str, Any] | None,
-        to: Sequence[int] | None,
-    ) -> Iterator[Batch]:
-        """Deliver a request, record what crosses, and pass on the well-formed replies."""
+        *,
+        use: Callable[[Batch], tuple[Batch, T]],
+        shared: Mapping[str, Any] | None = None,
+        each: Mapping[str, Any] | None = None,
+        to: Sequence[int] | None = None,
+        weighted: bool = False,
+    ) -> Iterator[tuple[Batch, T]]:
+        """Deliver a request, record what crosses, and pass on what is made of good replies."""
         targets = self.clients if to is None else tuple(to)
         nth = self._calls.get(step, 0)
         self._calls[step] = nth + 1
         rows = flat(each or {})
         kinds = tuple(dict.fromkeys(kind(name) for name in (*(shared or {}), *(each or {}))))
-        call = Call(step, self.round, nth, flat(shared or {}), kinds)
+        call = Call(step, self.round, nth, flat(shared or {}), kinds, largest_reply(expect))
         twice = sorted(set(call.shared) & set(rows))
         if twice:
             raise ValueError(f"{twice} are sent to all and to each; choose one")
+        reached = self.reached(targets)
+        if reached != targets:
+            rows = take(rows, [targets.index(client) for client in reached])
         self.ledger.verb = verb
-        self.ledger.sent(self.round, step, targets, call.shared, rows)
-        for batch in self.deliver(call, targets, rows):
-            self.ledger.received(self.round, step, batch.clients, batch.body, batch.weight)
-            batch = self._leave_out(step, batch, misfits(batch, expect))
-            bad = bad_weights(batch.weights)
-            batch = self._leave_out(
-                step, batch, dict.fromkeys(bad, "its weight is negative or not finite")
-            )
-            if batch.clients:
-                yield batch
+        self.ledger.sent(self.round, step, reached, call.shared, rows)
+        if self.messages is not None:
+            self.messages.add((self.round, step, nth, verb), False, reached, call.shared, rows)
+        count = 0
+        for batch in self.deliver(call, reached, rows):
+            if self.messages is not None:
+                self._keep((self.round, step, nth, verb), batch)
+            try:
+                good, made = self._checked(step, batch, expect, weighted, use)
+            except Exception as problem:
+                if not self.strangers:
+                    raise
+                why = f"it can't be used ({type(problem).__name__})"
+                self._leave_out(step, batch, everybody(batch.clients, why))
+                continue
+            if good.clients:
+                count += len(good.clients)
+                yield good, made
+        self.enough(count, len(targets))
+        if not count:
+            raise self._nobody(step)
+
+    def _checked(
+        self,
+        step: str,
+        batch: Batch,
+        expect: Tree,
+        weighted: bool,
+        use: Callable[[Batch], tuple[Batch, T]],
+    ) -> tuple[Batch, T]:
+        self.ledger.received(self.round, step, batch.clients, batch.body, batch.weight)
+        self.released(batch.clients, batch.body)
+        batch = self._leave_out(step, batch, misfits(batch, expect))
+        batch = self._leave_out(step, batch, bad_weights(batch, weighted, self.heaviest))
+        return use(batch)
+
+    def _keep(self, call: tuple[int, str, int, Verb], batch: Batch) -> None:
+        assert self.messages is not None
+        weight: Tree = {} if batch.weight is None else {"weight": batch.weight}
+        self.messages.add(call, True, batch.clients, {}, batch.body | weight)
+
+    def released(self, clients: Sequence[int], names: Iterable[str]) -> None:
+        """Count what clients have let out."""
+        self.releases.update(dict.fromkeys(clients, self.per_reply * len(content_kinds(names))))
+
+    def reached(self, to: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of some clients that a request will be sent to."""
+        return to
+
+    def enough(self, used: int, asked: int) -> None:
+        """Called when all replies are in; an engine may refuse to go on with so few good ones."""
+        return
 
     def _leave_out(self, step: str, batch: Batch, bad: Mapping[int, str]) -> Batch:
         """The batch without some of its positions, each put on record with the reason."""
@@ -272,6 +387,15 @@ class Federation(ABC):
 
     def _nobody(self, step: str) -> NoReplies:
         return NoReplies(f"no client gave a usable reply to '{step}' in round {self.round}.")
+
+
+# Figures about models, and what belongs to secure sums rather than to a method.
+_NO_CONTENT = ("metric", "secure")
+
+
+def content_kinds(names: Iterable[str]) -> list[str]:
+    """The kinds of a reply that say something of a client's data, figures of models aside."""
+    return [which for which in dict.fromkeys(map(kind, names)) if which not in _NO_CONTENT]
 
 
 def _weighted_sum(batch: Batch) -> dict[str, Tensor]:

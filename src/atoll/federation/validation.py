@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from atoll.leaves import Like, everybody
 from atoll.tree import Leaf, Tree, take
 
 log = logging.getLogger("atoll")
+# No honest number is larger, and sums of such numbers stay finite in single precision.
+LARGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,18 @@ def misfits(batch: Batch, expect: Mapping[str, Any]) -> dict[int, str]:
     return bad
 
 
+def largest_reply(expect: Mapping[str, Any]) -> int | None:
+    """How many bytes a reply that looks like ``expect`` has at most, if that can be said."""
+    leaves = [
+        like.largest if isinstance(like, Like) else like.numel() * like.itemsize
+        for like in expect.values()
+    ]
+    known = [size for size in leaves if size is not None]
+    names = sum(len(name) for name in expect)
+    # Each leaf is named in the header, with its type, shape and place, and again in its order.
+    return sum(known) + 8 * names + 512 * len(leaves) + 4096 if len(known) == len(leaves) else None
+
+
 class _TensorLike(NamedTuple):
     """A plain tensor of the shape and type of ``one``."""
 
@@ -78,29 +93,58 @@ def received(body: Tree, expect: Mapping[str, Any]) -> Tree:
     return body | {name: like.received(body[name]) for name, like in likes.items()}
 
 
-def bad_weights(weight: Tensor) -> list[int]:
-    good = weight.isfinite() & (weight >= 0)
-    return [] if bool(good.all()) else torch.nonzero(~good).flatten().tolist()
+def bad_weights(batch: Batch, weighted: bool, heaviest: Mapping[int, float]) -> dict[int, str]:
+    """The positions of the replies whose weight can't be used, and why.
 
-
-def bad_values(body: Mapping[str, Leaf]) -> list[int]:
-    """The positions of the clients that sent a NaN or an infinity.
-
-    A row's sum is finite unless an entry is not (or it overflows), so one cheap pass clears
-    the usual case and only suspects are looked at entry by entry.
+    ``heaviest`` is the most that each client may count; one that is not named may count
+    :data:`LARGEST`.
     """
-    bad: set[int] = set()
+    clients, weight = batch.clients, batch.weight
+    if weight is None:
+        return everybody(clients, "it has no weight, which is due") if weighted else {}
+    if not weighted:
+        return everybody(clients, "it has a weight where none is due (ask with weighted=True)")
+    if weight.dtype != torch.float64 or weight.shape != (len(clients),):
+        return everybody(clients, "its weight is not one number of type float64")
+    if not heaviest and bool(((weight >= 0) & (weight <= LARGEST)).all()):
+        return {}
+    bad = {}
+    for i, (client, w) in enumerate(zip(clients, weight.tolist(), strict=True)):
+        if not 0 <= w < math.inf:
+            bad[i] = "its weight is negative or not finite"
+        elif w > heaviest.get(client, LARGEST):
+            bad[i] = f"its weight is {w:g}, more than the {heaviest.get(client, LARGEST):g} it has"
+    return bad
+
+
+def bad_values(body: Mapping[str, Leaf]) -> dict[int, str]:
+    """The positions of the clients that sent a NaN, an infinity or numbers beyond any use."""
+    bad: dict[int, str] = {}
     for leaf in body.values():
         if isinstance(leaf, Tensor):
-            sums = leaf.flatten(1).sum(1) if leaf.dim() > 1 else leaf
-            suspects = [(i, leaf[i]) for i in (~sums.isfinite()).nonzero().flatten().tolist()]
+            good = (_norm(leaf.flatten(1), 1) if leaf.dim() > 1 else leaf.abs()) <= LARGEST
+            found = (~good).nonzero().flatten().tolist()
         else:
-            suspects = [(i, n) for i, n in enumerate(leaf.numbers()) if not n.sum().isfinite()]
-        bad |= {i for i, block in suspects if not bool(block.isfinite().all())}
-    return sorted(bad)
+            found = [i for i, n in enumerate(leaf.numbers()) if not _norm(n) <= LARGEST]
+        bad |= dict.fromkeys(found, "it has values that are NaN, infinite or too large")
+    return bad
+
+
+def usable(values: Mapping[str, Tensor], weight: float) -> bool:
+    """Whether a weighted sum can be one of good replies alone; cheap beside a look at each."""
+    return all(bool(_norm(value) <= LARGEST * max(weight, 1.0)) for value in values.values())
+
+
+def _norm(values: Tensor, dim: int | None = None) -> Tensor:
+    """NaN and infinity survive it, and what is too large becomes infinite at worst."""
+    if not values.is_floating_point():
+        values = values.double()
+    norm: Tensor = torch.linalg.vector_norm(values, dim=dim)
+    return norm
 
 
 def without(batch: Batch, bad: Collection[int]) -> Batch:
     good = [i for i in range(len(batch.clients)) if i not in bad]
     clients = tuple(batch.clients[i] for i in good)
-    return Batch(clients, take(batch.body, good), batch.weights[good])
+    weight = None if batch.weight is None else batch.weight[good]
+    return Batch(clients, take(batch.body, good), weight)

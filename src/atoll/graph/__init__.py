@@ -1,5 +1,6 @@
 """The data of one client: nodes, features, edges, labels, splits, and who owns what."""
 
+from atoll.graph.collection import PER_GRAPH, first_nodes, nodes_of_graphs
 from atoll.graph.edges import (
     directed_edges,
     directed_weights,
@@ -14,6 +15,7 @@ from atoll.graph.holding import Holding, View, nodes_of
 from atoll.graph.making import largest_component, make_graph, node_mask
 
 __all__ = [
+    "PER_GRAPH",
     "SPLITS",
     "Features",
     "Graph",
@@ -23,10 +25,12 @@ __all__ = [
     "directed_edges",
     "directed_weights",
     "first_bad_weight",
+    "first_nodes",
     "largest_component",
     "make_graph",
     "node_mask",
     "nodes_of",
+    "nodes_of_graphs",
     "row_normalised",
     "sorted_distinct",
     "stacked",

@@ -11,9 +11,11 @@ from scipy import sparse
 
 from atoll.cached import Cached
 from atoll.errors import AtollError
+from atoll.graph.collection import check_collection, first_nodes, renumbered_from_0
 from atoll.graph.edges import by_source, first_bad_weight
 from atoll.graph.features import Features, first_not_finite
 from atoll.graph.holding import Holding, View, renumbered
+from atoll.notebook import html_table
 
 SPLITS = ("train", "val", "test")
 
@@ -31,6 +33,12 @@ class Graph(Cached):
     pairs of rows to be told apart, linked ones ``[2, m]`` and others, for train, val and test,
     where links are what is predicted (:mod:`atoll.tasks.links`). ``weights [e]`` are those of the
     edges, finite and not negative; None where all weigh 1.
+
+    A collection of small graphs is one graph without edges between them. ``graph_of [n]`` then
+    says which of them a node belongs to, counted from 0, node by node of one before the next; the
+    label of a small graph and its place in a split stand at its first node, and no other node has
+    any. ``space`` names what features and classes mean, where parties of one federation differ in
+    that.
     """
 
     x: Features
@@ -48,12 +56,16 @@ class Graph(Cached):
     anchors: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     probes: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     weights: np.ndarray | None = None
+    graph_of: np.ndarray | None = None
+    space: str = ""
 
     def __post_init__(self) -> None:
         self._check_lengths()
         self._check_features_and_edges()
         self._check_weights()
         self._check_labels()
+        if self.graph_of is not None:
+            check_collection(self.name, self.graph_of, self.y, self.edges)
 
     def __repr__(self) -> str:
         """Its sizes: ids and what they have are many, and private."""
@@ -61,6 +73,16 @@ class Graph(Cached):
         sizes = ", ".join(f"{n:,} {what}" for n, what in ((self.nodes, "nodes"), *counts))
         splits = ", ".join(f"{int(getattr(self, s).sum()):,} {s}" for s in SPLITS)
         return f"<Graph {self.name!r}: {sizes}, {self.classes} classes; {splits}>"
+
+    def _repr_html_(self) -> str:
+        splits = ", ".join(f"{int(getattr(self, s).sum()):,} {s}" for s in SPLITS)
+        rows = [
+            ("nodes", f"{self.nodes:,} ({splits})"),
+            ("edges", f"{self.edge_count:,}{'' if self.undirected else ' directed'}"),
+            ("features", f"{self.features:,}"),
+            ("classes", ", ".join(self.class_names[:10]) or str(self.classes)),
+        ]
+        return html_table(self.name, ("", ""), rows)
 
     def _check_lengths(self) -> None:
         for what in ("y", *SPLITS, "ids"):
@@ -122,6 +144,11 @@ class Graph(Cached):
     @property
     def nodes(self) -> int:
         return int(self.x.shape[0])
+
+    @property
+    def first_nodes(self) -> np.ndarray:
+        """The nodes that may have labels: of a collection, each small graph's first one."""
+        return np.arange(self.nodes) if self.graph_of is None else first_nodes(self.graph_of)
 
     @property
     def features(self) -> int:
@@ -221,6 +248,8 @@ class Graph(Cached):
             columns = holding.edges[(place[self.edges[:, holding.edges]] >= 0).all(axis=0)]
         name = f"{self.name} {holding.name}"
         party = self._part(holding.nodes, place, columns, (), name)
+        if holding.space:
+            party = party._with(space=holding.space)
         return party if holding.view is None else party._with_view(holding.view)
 
     def _with_view(self, view: View) -> Graph:
@@ -266,6 +295,7 @@ class Graph(Cached):
             val=self.val[nodes],
             test=self.test[nodes],
             ids=self.ids[nodes],
+            graph_of=None if self.graph_of is None else renumbered_from_0(self.graph_of[nodes]),
             name=name,
             holdings=holdings,
             anchors=np.zeros(0, dtype=np.int64),

@@ -38,7 +38,8 @@ class Holding:
 
     ``nodes`` are node numbers of that graph; ``edges`` are column numbers of its ``edges``, or
     None for every edge between the nodes. Holdings may overlap. ``links`` name the holdings that
-    this party has ties with, where the parties themselves form a network.
+    this party has ties with, where the parties themselves form a network. ``space`` names what
+    features and classes mean to this party, where that is its own.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Holding:
     edges: np.ndarray | None = None
     links: tuple[str, ...] = ()
     view: View | None = None
+    space: str = ""
 
 
 def nodes_of(owner: np.ndarray, owners: int) -> list[np.ndarray]:

@@ -8,26 +8,71 @@ import numpy as np
 import polars
 import torch
 
-from atoll.inference.kept import open_run
+from atoll.experiment.config import Experiment
+from atoll.experiment.runner import load_whole, parties_of
+from atoll.graph import Graph
+from atoll.inference.clustering import clustered
+from atoll.inference.kept import Kept, open_run
 
 
-def embed(run_dir: str | Path, client: str | None = None) -> polars.DataFrame:
+def embed(
+    run_dir: str | Path | Kept, client: str | None = None, cluster: bool = False
+) -> polars.DataFrame:
     """One row per node: ``id``, ``client`` and the embedding's numbers ``e0``, ``e1``, ...
 
     The embedding is the output of the layer before the last one, by the model of the best round
-    of the client that holds the node (models without such a layer give their class scores).
+    of the client that holds the node (models without such a layer give their class scores). Where
+    small graphs are classified there is one row per graph, under the id of its first node. With
+    ``cluster`` there is the node's ``cluster`` as well.
     """
-    kept = open_run(Path(run_dir))
+    return embedded(run_dir, client, cluster)[0]
+
+
+def embedded(
+    run_dir: str | Path | Kept, client: str | None = None, cluster: bool = False
+) -> tuple[polars.DataFrame, polars.DataFrame]:
+    """The embeddings, and one row per client on how its clusters agree with its classes:
+    ``client``, ``clusters``, ``scored``, ``nmi`` and ``ari``; without rows unless asked for.
+
+    k-means sees all of a client's nodes and is scored on those that the model was not trained on.
+    """
+    kept = open_run(run_dir)
     if client is not None:
         kept = kept.only(client)
-    params_K, cohort = kept.on(list(kept.graphs))
-    with torch.no_grad():
-        blocks = kept.by_client(kept.method.model.intermediate(params_K, cohort), cohort)
-    tables = []
-    for name, graph, block in zip(kept.names, kept.graphs, blocks, strict=True):
-        columns = {"id": graph.ids.astype(str), "client": np.full(graph.nodes, name)}
-        numbers = block.numpy()
+    seed = kept.experiment.run.seed
+    classes = true_classes(kept) if cluster else []
+    tables, rows = [], []
+    for k, (name, graph, numbers) in enumerate(
+        zip(kept.names, kept.graphs, _numbers(kept), strict=True)
+    ):
+        first = graph.first_nodes
+        columns = {"id": graph.ids[first].astype(str), "client": np.full(len(first), name)}
+        if cluster:
+            found, agrees = clustered(numbers, classes[k][first], ~graph.train[first], seed)
+            columns["cluster"] = found
+            rows.append({"client": name} | agrees._asdict())
         tables.append(
             polars.DataFrame(columns | {f"e{i}": numbers[:, i] for i in range(numbers.shape[1])})
         )
-    return polars.concat(tables)
+    return polars.concat(tables), polars.DataFrame(rows)
+
+
+def _numbers(kept: Kept) -> list[np.ndarray]:
+    """Each client's embeddings, of its nodes or of its small graphs."""
+    params_K, cohort = kept.on(list(kept.graphs))
+    with torch.no_grad():
+        blocks = kept.by_client(kept.method.model.intermediate(params_K, cohort), cohort)
+    return [block.numpy()[g.first_nodes] for block, g in zip(blocks, kept.graphs, strict=True)]
+
+
+def true_classes(kept: Kept) -> list[np.ndarray]:
+    """Each client's classes as the data has them: a task may drop some, or get them wrong."""
+    if kept.result is None:  # a site's own, which nothing was done to
+        return [graph.y for graph in kept.graphs]
+    graphs = _as_cut(kept.experiment)
+    return [graphs[number].y for number in kept.numbers]
+
+
+def _as_cut(experiment: Experiment) -> list[Graph]:
+    whole = load_whole(experiment)
+    return [whole] if experiment.method.pooled else parties_of(experiment, whole)

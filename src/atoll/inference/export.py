@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save
 
 from atoll.data.table_fitted import FILE as PREPROCESSING
 from atoll.errors import AtollError
-from atoll.files import folder_whole, write_bytes, write_text
+from atoll.files import folder_names, folder_whole, read_json, write_bytes, write_json, write_text
 from atoll.inference.card import card
 from atoll.inference.kept import Kept, open_run
 from atoll.inference.modules import Source, source_of
 from atoll.inference.onnx import require_onnx, write_onnx
-from atoll.models.sage import SAGE
 
 _PROGRAM = '''"""A {model} trained with Atoll ({method}): see card.md.
 
@@ -35,7 +33,7 @@ import torch
 from torch import nn
 {imports}
 CLASSES = {classes!r}
-
+{own_layer}
 
 class Model(nn.Module):
     def __init__(self):
@@ -63,7 +61,7 @@ def load(file=Path(__file__).with_name("weights.safetensors")):
 
 
 def export(
-    run_dir: str | Path,
+    run_dir: str | Path | Kept,
     out: str | Path,
     client: str | None = None,
     to: Literal["torch", "onnx"] = "torch",
@@ -74,9 +72,14 @@ def export(
     table, ``preprocessing.json``; ``to="onnx"`` adds ``model.onnx``. Where all clients have the
     same model there is one folder, ``out`` itself; otherwise one per client in it.
     """
-    kept, target = open_run(Path(run_dir)), Path(out)
+    kept, target = open_run(run_dir), Path(out)
     if target.exists():
         raise AtollError(f"'{target}' (--out) exists already; choose another folder.")
+    if kept.graphs[0].graph_of is not None:
+        raise AtollError(
+            f"'{run_dir}' classifies whole graphs, and an exported module classifies nodes; use: "
+            f"atoll predict"
+        )
     if to == "onnx":
         require_onnx()
     alike = len(kept.names) > 1 and _all_alike(kept)
@@ -86,7 +89,7 @@ def export(
         if len(kept.names) == 1 or alike:
             _write(kept, 0, part, alike, to == "onnx")
             return [target]
-        folders = [name.replace("/", "-").replace("\\", "-") for name in kept.names]
+        folders = folder_names(kept.names)
         for position, folder in enumerate(folders):
             (part / folder).mkdir()
             _write(kept, position, part / folder, alike, to == "onnx")
@@ -96,23 +99,28 @@ def export(
 def _write(kept: Kept, position: int, folder: Path, alike: bool, onnx: bool) -> None:
     model = kept.method.model
     own = {name: p[position] for name, p in kept.params_K.items()}
-    source = source_of(model, own)
     weighted = kept.graphs[position].weights is not None
-    if weighted and isinstance(model, SAGE):
-        raise AtollError(
-            "the model 'sage' was trained on edges with weights, which torch_geometric's SAGEConv "
-            "does not take; train another model, or without data.weight."
-        )
+    source = source_of(model, own, weighted)
     write_text(folder / "model.py", program(kept, source))
     weights = {name: w.contiguous().clone() for name, w in source.weights.items()}
     write_bytes(folder / "weights.safetensors", save(weights))
     write_text(folder / "card.md", card(kept, position, alike))
-    fitted = kept.result.run_dir / PREPROCESSING
+    fitted = kept.folder / PREPROCESSING
     if fitted.is_file():
-        shutil.copyfile(fitted, folder / PREPROCESSING)
+        name = None if alike else kept.names[position]
+        write_json(folder / PREPROCESSING, _of_client(read_json(fitted), name))
     if onnx:
         dtype = getattr(torch, kept.experiment.run.dtype)
         write_onnx(folder, kept.graphs[0].features, dtype, weighted and source.weighted)
+
+
+def _of_client(fitted: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """What was fitted, without the other clients' scales and fillings where it is one client's."""
+    for column in fitted["columns"]:
+        for what in ("scale", "fill"):
+            if name in column.get(what, {}):
+                column[what] = {name: column[what][name]}
+    return fitted
 
 
 def program(kept: Kept, source: Source) -> str:
@@ -127,6 +135,7 @@ def program(kept: Kept, source: Source) -> str:
         else "",
         imports=imported,
         classes=kept.class_names,
+        own_layer=source.own_layer,
         layers=source.layers,
         arguments=source.arguments,
         forward=source.forward,

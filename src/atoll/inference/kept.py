@@ -1,20 +1,29 @@
-"""A finished run opened for use: its clients' graphs, and the models of its best round."""
+"""A finished run opened for use: its clients' graphs, and the models of its best round.
+
+A run directory has all clients; the state of a site has one, its own (:mod:`.at_site`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.data.table_columns import Columns
+from atoll.data.table_fitted import FILE as PREPROCESSING
+from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.experiment.best import read_best
 from atoll.experiment.config import Experiment
 from atoll.experiment.result import Result, is_complete, load_result
 from atoll.experiment.runner import load_parties, read_experiment
+from atoll.files import read_json
 from atoll.graph import Graph
 from atoll.methods.base import Method
 from atoll.methods.client import Client
@@ -26,17 +35,23 @@ from atoll.tree import Kinds, Params, flat, nested, take
 class Kept:
     """The clients of a finished run, or some of them, with the models they were scored with."""
 
-    result: Result
+    # The run directory, or the run's folder at a site.
+    folder: Path
+    experiment: Experiment
     graphs: tuple[Graph, ...]
     names: tuple[str, ...]
     # Their numbers in the federation.
     numbers: tuple[int, ...]
     # By kind; every leaf has a leading client axis.
     state: Kinds
-
-    @property
-    def experiment(self) -> Experiment:
-        return self.result.experiment
+    # Of which round they are.
+    round: int
+    # How new tables are read; None where the data was none.
+    tables: Columns | None = None
+    # The common names of columns that are called otherwise in the tables.
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    # What the coordinator knows; a site has its own models only.
+    result: Result | None = None
 
     @property
     def method(self) -> Method:
@@ -53,12 +68,12 @@ class Kept:
 
     def take(self, positions: list[int]) -> Kept:
         """Some of the clients."""
-        return Kept(
-            self.result,
-            tuple(self.graphs[p] for p in positions),
-            tuple(self.names[p] for p in positions),
-            tuple(self.numbers[p] for p in positions),
-            nested(take(flat(self.state), positions)),
+        return replace(
+            self,
+            graphs=tuple(self.graphs[p] for p in positions),
+            names=tuple(self.names[p] for p in positions),
+            numbers=tuple(self.numbers[p] for p in positions),
+            state=nested(take(flat(self.state), positions)),
         )
 
     def only(self, client: str) -> Kept:
@@ -84,19 +99,18 @@ class Kept:
         return [block[: g.nodes] for block, g in zip(blocks, cohort.graphs, strict=True)]
 
 
-def open_run(run_dir: Path) -> Kept:
+def open_run(run_dir: str | Path | Kept) -> Kept:
     """The models of a run's best round, on the data that they were trained on."""
+    if isinstance(run_dir, Kept):
+        return run_dir
+    run_dir = Path(run_dir)
     experiment = read_experiment(run_dir)
     if not is_complete(run_dir):
         raise AtollError(f"'{run_dir}' is not complete; finish it with: atoll resume {run_dir}")
-    method = experiment.method
-    if not method.scores_plainly:
-        raise AtollError(
-            f"{method.registered_name} leaves no model that could be applied to nodes by itself "
-            f"(each client's scores depend on more than its own graph); choose another method."
-        )
+    refuse_without_model(experiment.method)
     result = load_result(run_dir, experiment)
-    graphs = load_parties(experiment).graphs
+    parties = load_parties(experiment)
+    graphs = parties.graphs
     sizes = [client["nodes"] for client in result.per_client]
     found = [graph.nodes for graph in graphs]
     if found != sizes:
@@ -104,22 +118,40 @@ def open_run(run_dir: Path) -> Kept:
             f"'{run_dir}' was trained on clients of {_listed(sizes)} nodes, but its data now gives "
             f"{_listed(found)}; restore the data it was trained on."
         )
-    state, _ = read_best(run_dir, len(graphs))
-    numbers = tuple(range(len(graphs)))
-    return Kept(result, tuple(graphs), client_names(graphs), numbers, state)
+    refuse_other_features(run_dir, experiment.data.preprocessing(parties.train))
+    state, best = read_best(run_dir, len(graphs))
+    return Kept(
+        folder=run_dir,
+        experiment=experiment,
+        graphs=tuple(graphs),
+        names=parties.names or tuple(graph.name for graph in graphs),
+        numbers=tuple(range(len(graphs))),
+        state=state,
+        round=best,
+        tables=experiment.data if isinstance(experiment.data, Tables) else None,
+        result=result,
+    )
 
 
-def client_names(graphs: list[Graph]) -> tuple[str, ...]:
-    """What clients are called: their graphs' names without what all of these begin with."""
-    names = [graph.name for graph in graphs]
-    words = [name.split(" ") for name in names]
-    common = 0
-    if len(names) > 1:
-        shortest = min(map(len, words)) - 1
-        same = [len({w[i] for w in words}) == 1 for i in range(shortest)]
-        common = shortest if all(same) else same.index(False)
-    short = tuple(" ".join(w[common:]) for w in words)
-    return short if len(set(short)) == len(short) else tuple(map(str, np.arange(len(names))))
+def refuse_without_model(method: Method) -> None:
+    if not method.scores_plainly:
+        raise AtollError(
+            f"{method.registered_name} leaves no model that could be applied to nodes by itself "
+            f"(each client's scores depend on more than its own graph); choose another method."
+        )
+
+
+def refuse_other_features(run_dir: Path, fitted: dict[str, Any] | None) -> None:
+    """Features must be made as the models had them; versions and edited tables may differ."""
+    path = run_dir / PREPROCESSING
+    if fitted is None or not path.is_file():
+        return
+    if read_json(path) != json.loads(json.dumps(fitted)):
+        raise AtollError(
+            f"'{run_dir}' was trained on features that its data no longer gives (see its "
+            f"{PREPROCESSING}): the table has changed, or the run is of an older version; restore "
+            f"the table or run the experiment anew."
+        )
 
 
 def _listed(sizes: list[int]) -> str:

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from atoll.errors import AtollError
 from atoll.models.appnp import APPNP
+from atoll.models.aux_gcn import AuxGCN
 from atoll.models.base import Model
+from atoll.models.disen import Disen
+from atoll.models.gamlp import GAMLP
 from atoll.models.gat import GAT
 from atoll.models.gcn import GCN
+from atoll.models.gin import GIN
 from atoll.models.mlp import MLP
 from atoll.models.sage import SAGE
 from atoll.models.sgc import SGC
+from atoll.models.star_gin import StarGIN
 from atoll.tree import Params
 
-# Layers of torch_geometric that take the weights of edges.
+# Layers that take the weights of edges.
 _WEIGHTED = ", edge_weight=None"
+# torch_geometric's SAGEConv takes no weights of edges.
+_WEIGHTED_SAGE = '''
+
+class WeightedSAGEConv(nn.Module):
+    """SAGEConv with a weighted mean over neighbours; a node without any has zero there."""
+
+    def __init__(self, inputs, outputs, bias=True):
+        super().__init__()
+        self.lin_l = nn.Linear(inputs, outputs, bias=bias)
+        self.lin_r = nn.Linear(inputs, outputs, bias=False)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        source, target = edge_index[0], edge_index[1]
+        if edge_weight is None:
+            edge_weight = torch.ones_like(x[source, 0])
+        total = torch.zeros_like(x[:, 0]).scatter_add(0, target, edge_weight)
+        place = target.view(-1, 1).expand(-1, x.size(1))
+        around = torch.zeros_like(x).scatter_add(0, place, x[source] * edge_weight.view(-1, 1))
+        mean = around / torch.where(total > 0, total, torch.ones_like(total)).view(-1, 1)
+        return self.lin_l(mean) + self.lin_r(x)
+'''
 
 
 @dataclass(frozen=True)
@@ -27,7 +54,8 @@ class Source:
     """What a module is made of.
 
     ``layers`` is the body of its constructor, ``forward`` that of its forward pass, ``weights`` the
-    tensors of its state by name. ``imports`` are the layers it takes from torch_geometric.
+    tensors of its state by name. ``imports`` are the layers it takes from torch_geometric,
+    ``own_layer`` one that is defined for it.
     """
 
     layers: str
@@ -35,21 +63,43 @@ class Source:
     weights: Params
     imports: str = ""
     weighted: bool = False
+    own_layer: str = ""
 
     @property
     def arguments(self) -> str:
         return "x, edge_index" + (_WEIGHTED if self.weighted else "")
 
 
-def source_of(model: Model, params: Mapping[str, Tensor]) -> Source:
-    """The module that equals a model with one client's parameters."""
+def source_of(model: Model, params: Mapping[str, Tensor], weighted: bool = False) -> Source:
+    """The module that equals a model with one client's parameters, on edges with weights or not."""
+    if isinstance(model, StarGIN) or (weighted and isinstance(model, GIN)):
+        what = "edges with weights" if weighted else "the structure of its graph"
+        raise AtollError(
+            f"the model '{model.registered_name}' can't be exported, since no layer of "
+            f"torch_geometric looks at {what} as it does; use: atoll predict"
+        )
     found = _SOURCES.get(type(model))
     if found is None:
         raise AtollError(
             f"the model '{model.registered_name}' can't be exported: it is your own torch module "
             f"already; load its weights from best.safetensors."
         )
-    return found(model, params)
+    source = found(model, params)
+    if weighted and isinstance(model, SAGE):
+        return _with_weights(source)
+    return source
+
+
+def _with_weights(sage: Source) -> Source:
+    """The same layers under the same names, which take the weights of edges."""
+    return replace(
+        sage,
+        layers=sage.layers.replace("SAGEConv(", "WeightedSAGEConv("),
+        forward=sage.forward.replace("edge_index)", "edge_index, edge_weight)"),
+        imports="",
+        weighted=True,
+        own_layer=_WEIGHTED_SAGE,
+    )
 
 
 def _gcn(model: GCN, p: Mapping[str, Tensor]) -> Source:
@@ -126,6 +176,98 @@ def _appnp(model: APPNP, p: Mapping[str, Tensor]) -> Source:
     return _source(layers, steps, _renamed(p, {}), "APPNP", weighted=True)
 
 
+def _gamlp(model: GAMLP, p: Mapping[str, Tensor]) -> Source:
+    features, hops = p["attention.reference"].shape
+    layers = [
+        _layer("own", "nn.Linear", features, 1),
+        _layer("reference", "nn.Linear", features, hops, bias=False),
+        "self.spread = APPNP(K=1, alpha=0.0)",
+        "self.activation = nn.PReLU()",
+    ]
+    steps = [
+        "hops = [x]",
+        f"for _ in range({model.hops}):",
+        "    hops.append(self.spread(hops[-1], edge_index, edge_weight))",
+        "common = sum(h @ self.reference.weight[k] for k, h in enumerate(hops))",
+        "own = [self.own(h).squeeze(1) + common for h in hops]",
+        "w = torch.stack(own, dim=1).sigmoid().softmax(dim=1)",
+        "h = sum(w[:, k, None] * hop for k, hop in enumerate(hops))",
+    ]
+    for i in range(1, model.layers + 1):
+        layers.append(_layer(f"lin{i}", "nn.Linear", *p[f"lin{i}.weight"].shape))
+        if i < model.layers:
+            steps += [f"h = self.activation(self.lin{i}(h))", _dropped(model.dropout)]
+    steps.append(f"h = self.lin{model.layers}(h)")
+    names = {"own": "own.weight", "reference": "reference.weight", "bias": "own.bias"}
+    names = {f"attention.{name}": there for name, there in names.items()}
+    weights = _renamed(p, names | {"slope": "activation.weight"})
+    return _source(layers, steps, weights, "APPNP", weighted=True)
+
+
+def _aux_gcn(model: AuxGCN, p: Mapping[str, Tensor]) -> Source:
+    layers = [_layer(c, "GCNConv", *p[f"{c}.weight"].shape) for c in ("conv1", "conv2")]
+    layers += [
+        f"self.aux = nn.Parameter(torch.zeros({len(p['aux'])}))",
+        _layer("classifier", "nn.Linear", *p["classifier.weight"].shape),
+    ]
+    steps = [
+        "h = self.conv1(x, edge_index, edge_weight).relu()",
+        _dropped(model.dropout),
+        "h = self.conv2(h, edge_index, edge_weight).relu()",
+        _dropped(model.dropout),
+        "s = nn.functional.cosine_similarity(h, self.aux[None], dim=1)",
+        f"k = torch.exp(-(((s[:, None] - s) / {model.sigma!r}) ** 2))",
+        "z = (k @ h) / k.sum(1, keepdim=True)",
+        "h = self.classifier(torch.cat([h, z], dim=1))",
+    ]
+    weights = _renamed(p, {f"{c}.weight": f"{c}.lin.weight" for c in ("conv1", "conv2")})
+    return _source(layers, steps, weights, "GCNConv", weighted=True)
+
+
+def _disen(model: Disen, p: Mapping[str, Tensor]) -> Source:
+    layers = [
+        _layer(name, "nn.Linear", *p[f"{name}.weight"].shape) for name in ("lin", "classifier")
+    ]
+    convolution = [
+        f"    x = nn.functional.normalize(h.view(-1, {model.factors}, {model.hidden}), dim=2)",
+        "    u, z = x, x[source]",
+        "    place = target.view(-1, 1, 1).expand(-1, x.size(1), x.size(2))",
+        f"    for _ in range({model.routings}):",
+        "        p = (z * u[target]).sum(2).softmax(dim=1)",
+        "        u = x.scatter_add(0, place, z * p.unsqueeze(2))",
+        "        u = nn.functional.normalize(u, dim=2)",
+        "    h = nn.functional.leaky_relu(u).flatten(1)",
+    ]
+    dropped = _dropped(model.dropout)
+    steps = [
+        "source, target = edge_index[0], edge_index[1]",
+        "h = nn.functional.leaky_relu(self.lin(x))",
+        dropped,
+        f"for _ in range({model.layers}):",
+        *convolution,
+        f"    {dropped}" if dropped else "",
+        "h = self.classifier(h)",
+    ]
+    return _source(layers, steps, _renamed(p, {}))
+
+
+def _gin(model: GIN, p: Mapping[str, Tensor]) -> Source:
+    layers = [_layer("input", "nn.Linear", *p["input.weight"].shape)]
+    steps = ["h = self.input(x)"]
+    names: dict[str, str] = {}
+    for layer in range(1, model.layers + 1):
+        conv, wide = f"conv{layer}", model.hidden
+        mlp = f"nn.Sequential(nn.Linear({wide}, {wide}), nn.ReLU(), nn.Linear({wide}, {wide}))"
+        layers.append(f"self.{conv} = GINConv({mlp})")
+        steps += [f"h = self.{conv}(h, edge_index).relu()", _dropped(model.dropout)]
+        for lin, place in (("lin1", 0), ("lin2", 2)):
+            names |= {f"{conv}.{lin}.{w}": f"{conv}.nn.{place}.{w}" for w in ("weight", "bias")}
+    layers += [_layer(n, "nn.Linear", *p[f"{n}.weight"].shape) for n in ("post", "classifier")]
+    steps += ["h = self.post(h).relu()", _dropped(model.dropout), "h = self.classifier(h)"]
+    eps = {f"conv{layer}.eps": torch.zeros(1) for layer in range(1, model.layers + 1)}
+    return _source(layers, steps, _renamed(p, names) | eps, "GINConv")
+
+
 def _two_layers(model: MLP | APPNP, p: Mapping[str, Tensor]) -> list[str]:
     return [
         _layer(name, "nn.Linear", *p[f"{name}.weight"].shape, bias=model.bias)
@@ -144,6 +286,10 @@ _SOURCES: dict[type[Model], Callable[[Any, Mapping[str, Tensor]], Source]] = {
     GAT: _gat,
     MLP: _mlp,
     APPNP: _appnp,
+    GAMLP: _gamlp,
+    AuxGCN: _aux_gcn,
+    Disen: _disen,
+    GIN: _gin,
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars
 
-from atoll.data.table_columns import as_names, id_array, read_edges, read_ids
+from atoll.data.table_columns import Columns, as_names, id_array, read_edges, read_ids
 from atoll.data.table_files import Table
 from atoll.data.table_fitted import FILE, Preprocessing
 from atoll.data.table_weights import read_weights
@@ -43,12 +44,13 @@ def with_new_nodes(
 ) -> tuple[Kept, list[NewNodes]]:
     """The clients that get new nodes, and their graphs with these at the end."""
     data = _tables(kept)
-    fitted = read_preprocessing(kept.result.run_dir)
-    table = _node_table(nodes, data, fitted)
+    fitted = read_preprocessing(kept.folder)
+    table = _node_table(nodes, data, fitted, kept.renamed)
     ids = read_ids(table, data.id).cast(polars.String)
-    owner = _owners(kept, client, table, data)
+    column = data.owner if isinstance(data, Tables) else ""
+    owner = _owners(kept, client, table, column)
     known = _known(kept, table, data, ids)
-    x = fitted.encode(table, _parties(kept, owner, table, data))
+    x = fitted.encode(table, _parties(kept, owner, table, column))
     everyone = polars.concat([known, ids])
     links, weights = _links(edges, data, everyone, table.source)
     chosen, found, lost = [], [], np.ones(links.shape[1], dtype=bool)
@@ -83,25 +85,31 @@ def read_preprocessing(run_dir: Path) -> Preprocessing:
     return Preprocessing.of_json(read_json(path), path)
 
 
-def _tables(kept: Kept) -> Tables:
-    data = kept.experiment.data
-    if not isinstance(data, Tables):
+def _tables(kept: Kept) -> Columns:
+    if kept.tables is None:
+        data = kept.experiment.data.registered_name
+        what = f"the dataset '{data}'" if kept.result else "a folder by atoll split"
         raise AtollError(
-            f"'{kept.result.run_dir}' was trained on the dataset '{data.registered_name}'; only "
-            f"where the data is a table of nodes and one of edges ('tables') can new ones be read."
+            f"'{kept.folder}' was trained on {what}; only where the data is a table of nodes and "
+            f"one of edges ('tables', or a site's folder made by hand) can new ones be read."
         )
     if not kept.method.used_kinds:
         raise AtollError(
             f"{kept.method.registered_name} has changed the clients' graphs in training, which "
             f"can't be done for new nodes; predict the run's own nodes, or choose another method."
         )
-    return data
+    return kept.tables
 
 
-def _node_table(nodes: Path, data: Tables, fitted: Preprocessing) -> Table:
-    categories = [f.column for f in fitted.features if f.kind == "category"]
+def _node_table(
+    nodes: Path, data: Columns, fitted: Preprocessing, renamed: Mapping[str, str]
+) -> Table:
+    here = {common: own for own, common in renamed.items()}
+    categories = [here.get(f.column, f.column) for f in fitted.features if f.kind == "category"]
     text = (*data.as_text(), *categories)
     table = data.read_nodes(_existing(nodes, "--nodes"), text)
+    known = {own: common for own, common in renamed.items() if own in table.frame.columns}
+    table = replace(table, frame=table.frame.rename(known))
     fitted.require_columns(table)
     meant = {*data.roles().values(), *(f.column for f in fitted.features)}
     extra = [name for name in table.frame.columns if name not in meant]
@@ -113,29 +121,29 @@ def _node_table(nodes: Path, data: Tables, fitted: Preprocessing) -> Table:
     return table
 
 
-def _owners(kept: Kept, client: str | None, table: Table, data: Tables) -> np.ndarray:
+def _owners(kept: Kept, client: str | None, table: Table, owner: str) -> np.ndarray:
     """The position of the client of each new node ``[m]``."""
     if client is not None:
         return np.full(table.frame.height, kept.names.index(kept.only(client).names[0]))
     if len(kept.names) == 1:
         return np.zeros(table.frame.height, dtype=np.int64)
-    if not data.owner or data.owner not in table.frame.columns:
-        column = f", or a column '{data.owner}'" if data.owner else ""
+    if not owner or owner not in table.frame.columns:
+        column = f", or a column '{owner}'" if owner else ""
         raise AtollError(
             f"{table.source} does not say whose its nodes are; give --client NAME{column} (clients "
             f"are: {', '.join(kept.names)})."
         )
-    owners = as_names(table, data.owner, table.frame[data.owner])
+    owners = as_names(table, owner, table.frame[owner])
     strange = next((name for name in owners if name not in kept.names), "")
     if strange is None:
         row = int(owners.is_null().arg_true()[0])
-        raise table.problem(data.owner, row, "the owner is missing; give every node one.")
+        raise table.problem(owner, row, "the owner is missing; give every node one.")
     if strange:
-        raise unknown(f"client in {table.source}, column '{data.owner}'", strange, kept.names)
+        raise unknown(f"client in {table.source}, column '{owner}'", strange, kept.names)
     return np.array([kept.names.index(name) for name in owners], dtype=np.int64)
 
 
-def _known(kept: Kept, table: Table, data: Tables, ids: polars.Series) -> polars.Series:
+def _known(kept: Kept, table: Table, data: Columns, ids: polars.Series) -> polars.Series:
     """The ids of all nodes of the run, each one once."""
     known = polars.Series(np.unique(np.concatenate([g.ids.astype(str) for g in kept.graphs])))
     again = ids.is_in(known.to_list()).arg_true()
@@ -149,15 +157,16 @@ def _known(kept: Kept, table: Table, data: Tables, ids: polars.Series) -> polars
     return known
 
 
-def _parties(kept: Kept, owner: np.ndarray, table: Table, data: Tables) -> list[str]:
+def _parties(kept: Kept, whose: np.ndarray, table: Table, owner: str) -> list[str]:
     """Whose each new node is, as the table trained on calls its parties."""
-    if data.owner and data.owner in table.frame.columns:
-        return as_names(table, data.owner, table.frame[data.owner]).fill_null("").to_list()
-    return [kept.names[position] if data.owner else "" for position in owner.tolist()]
+    if owner and owner in table.frame.columns:
+        return as_names(table, owner, table.frame[owner]).fill_null("").to_list()
+    named = owner or kept.result is None
+    return [kept.names[position] if named else "" for position in whose.tolist()]
 
 
 def _links(
-    edges: Path | None, data: Tables, ids: polars.Series, nodes: str
+    edges: Path | None, data: Columns, ids: polars.Series, nodes: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The listed edges ``[2, e]`` as places among all ids, known and new, and their weights."""
     if edges is None:
@@ -181,7 +190,7 @@ def _extended(
     ids: np.ndarray,
     links: np.ndarray,
     weights: np.ndarray | None,
-    data: Tables,
+    data: Columns,
 ) -> NewNodes:
     """A client's graph with new nodes of unknown class at its end."""
     more = len(ids)

@@ -16,7 +16,7 @@ from atoll.inference.new_nodes import NewNodes, with_new_nodes
 
 
 def predict(
-    run_dir: str | Path,
+    run_dir: str | Path | Kept,
     client: str | None = None,
     nodes: str | Path | None = None,
     edges: str | Path | None = None,
@@ -25,17 +25,23 @@ def predict(
 
     Columns: ``id``, ``client``, ``predicted`` (the likeliest class) and, per class, ``p_CLASS``,
     its probability. Without ``nodes`` these are the run's own nodes; with it those of a table like
-    the one that was trained on, which ``edges`` link to each other and to known nodes.
+    the one that was trained on, which ``edges`` link to each other and to known nodes. Where small
+    graphs are classified there is one row per graph, under the id of its first node.
     """
-    kept = open_run(Path(run_dir))
+    kept = open_run(run_dir)
     task = kept.experiment.method.task.registered_name
-    if task != "nodes":
+    if task not in ("nodes", "graphs"):
         raise AtollError(
-            f"'{run_dir}' was trained for the task '{task}', which gives nodes no class; use: "
+            f"'{kept.folder}' was trained for the task '{task}', which gives nodes no class; use: "
             f"atoll embed"
         )
     if edges is not None and nodes is None:
         raise AtollError("--edges is given without --nodes; name the table of new nodes too.")
+    if nodes is not None and task == "graphs":
+        raise AtollError(
+            "--nodes is for runs that classify nodes; this one classifies whole graphs, and only "
+            "those of its own data."
+        )
     if nodes is None:
         chosen = kept if client is None else kept.only(client)
         return scores(chosen, logits(chosen, list(chosen.graphs)), _all_nodes(chosen))
@@ -71,4 +77,4 @@ def scores(kept: Kept, logits_K: list[Tensor], nodes_K: list[NewNodes]) -> polar
 
 
 def _all_nodes(kept: Kept) -> list[NewNodes]:
-    return [NewNodes(graph, np.arange(graph.nodes)) for graph in kept.graphs]
+    return [NewNodes(graph, graph.first_nodes) for graph in kept.graphs]

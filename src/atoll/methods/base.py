@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 import torch
 from scipy import sparse
+from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
@@ -29,7 +30,7 @@ from atoll.tasks.base import Task
 from atoll.tasks.nodes import NodeClassification
 from atoll.tree import Kinds, Params, Tree, flat, nested, replicated
 
-methods: Registry[Method] = Registry("method", "atoll.methods")
+methods: Registry[Method] = Registry("method", "atoll.methods", lambda: Method, "atoll.methods")
 M = TypeVar("M", bound="Method")
 
 # Kinds of tensors that may never leave a client, whatever the method.
@@ -82,7 +83,17 @@ class Method:
 
     registered_name: ClassVar[str]
     # What the method can be trained for.
-    tasks: ClassVar[tuple[str, ...]] = ("nodes", "links")
+    tasks: ClassVar[tuple[str, ...]] = ("nodes", "links", "graphs")
+    # Whether local training may be in mini-batches, where a task has them.
+    takes_batches: ClassVar[bool] = True
+
+    # Recipes with its paper's settings, for ``--settings paper``; the first with the data counts.
+    paper: ClassVar[tuple[str, ...]] = ()
+    # How graphs are cut for it where nobody says how; empty: as for any other.
+    usual_partition: ClassVar[str] = ""
+
+    # The figure that says after which round it has done what it is for, if that comes late.
+    complete_after: ClassVar[str] = ""
 
     # Whether clients train on the task's loss, so that its class weights have an effect.
     weighs_classes: ClassVar[bool] = True
@@ -123,12 +134,23 @@ class Method:
         """Kinds of tensors that may never leave a client."""
         return PRIVATE
 
+    @property
+    def recurring(self) -> Mapping[str, int]:
+        """Steps that clients perform again after so many rounds, and not in between."""
+        return {}
+
     def __post_init__(self) -> None:
         check_options("method", self)
-        if self.task.registered_name not in self.tasks:
+        if task_kind(self.task) not in self.tasks and self.tasks != Method.tasks:
             raise AtollError(
                 f"{self.registered_name} can't be trained for the task "
                 f"'{self.task.registered_name}'; it knows {', '.join(self.tasks)}."
+            )
+        self.task.refuse_model(self.model)
+        if getattr(self.task, "batch", 0) and not self.takes_batches:
+            raise AtollError(
+                f"{self.registered_name} counts its local steps and takes them on full batches; "
+                f"set task.batch=0."
             )
         if not self.weighs_classes and getattr(self.task, "class_weight", "none") != "none":
             raise AtollError(
@@ -164,6 +186,10 @@ class Method:
         """One round of the server, numbered from 1. Returns its next state."""
         raise NotImplementedError("abstract")
 
+    def heaviest(self, nodes: int, labelled: int) -> float:
+        """The most that a client may count with so many nodes and things to train on."""
+        return float(max(nodes, labelled, 1))
+
     def finished(self, server: Kinds) -> bool:
         """Whether training has ended by itself, so that further rounds would change nothing."""
         return False
@@ -182,6 +208,11 @@ class Method:
         """What clients are sent to be scored with: ``shared`` with all, or ``each`` its own row."""
         return {}
 
+    def similarities(self, server: Kinds) -> Tensor | None:
+        """How alike the server took clients to be in a round ``[K, K]``, to be drawn; None: it does
+        not compare them."""
+        return None
+
     def conclude(self, fed: Federation, server: Kinds) -> Replies | None:
         """After the last round: further figures of each client, as scalars of kind ``metric``."""
         return None
@@ -198,6 +229,10 @@ class Method:
         """Score the model sent along, or else the client's own."""
         own = client.state["model"]
         return Reply(metric=self.view(client).scores(own if model is None else {**own, **model}))
+
+    def public(self, params: Params) -> Params:
+        """The part of a model that is shared, as it is or mixed: by default all of it."""
+        return params
 
     def view(self, client: Client) -> Client:
         """The clients on the graphs that they train on and are scored on: by default their own."""
@@ -230,9 +265,18 @@ class Method:
         return perform(self, call, row, cohort, state, rng)
 
 
+def task_kind(task: Task) -> str:
+    """A task's name; one of the user's own counts as the one it derives from."""
+    own = (c for c in type(task).__mro__ if c.__module__.startswith("atoll."))
+    return next((getattr(c, "registered_name", "") for c in own), "")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Alone(Method):
     """Training without communication, which ``local`` and ``centralized`` share."""
+
+    def public(self, params: Params) -> Params:
+        return {}
 
     def join(self, client: Client) -> Kinds:
         model = self.initial_model(client.cohort, client.rng.seed)

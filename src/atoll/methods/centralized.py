@@ -11,4 +11,6 @@ class Centralized(Alone):
     the partition cut. It exists in a simulation only, where one process holds all the data.
     """
 
+    paper = ("fed-gala/table-5-1",)
+
     pooled = True

@@ -12,7 +12,7 @@ from atoll.cohort import Cohort
 from atoll.models.base import Model
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.descent import Descent, descend
-from atoll.optimizers.fit import Draw, Penalty, begin, fit
+from atoll.optimizers.fit import Draw, MiniBatches, Penalty, begin, fit
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task
 from atoll.tree import Kinds, Params
@@ -60,6 +60,8 @@ class Client:
         self.dtype = cohort.dtype
         # Each client's loss when its last descent began [K].
         self.first_loss = torch.zeros(cohort.k)
+        # What a step of the descent under way sees, where that is not all.
+        self._seen = MiniBatches(None)
 
     def on(self, cohort: Cohort) -> Client:
         """The same clients, with the same state, on other data."""
@@ -124,6 +126,7 @@ class Client:
                 parts[i][name] = value
             return parts
 
+        self._seen = MiniBatches(self.method.task.passes(self.cohort, self.rng))
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
             lambda joined: objective(*parted(joined)),
@@ -131,6 +134,7 @@ class Client:
             self._kept(optimizer, keep),
             self.method.epochs if epochs is None else epochs,
             active,
+            self._seen.steps,
         )
         self.state[optimizer] = state
         trained = parted(joined)
@@ -165,7 +169,8 @@ class Client:
         """Each client's loss on the task ``[K]``; as training sees it, dropout and all, or not."""
         task, model = self.method.task, self.method.model
         if training:
-            return task.loss(model, params, self._drawn(), self.rng)
+            part, coins = self._seen.now or (self._drawn(), self.rng)
+            return task.loss(model, params, part, coins)
         if any(p.requires_grad for p in params.values()):
             raise TypeError("to train on the loss write client.loss(w, training=True)")
         with torch.no_grad():

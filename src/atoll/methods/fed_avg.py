@@ -1,11 +1,11 @@
 """Federated averaging."""
 
 from atoll.methods.base import register
-from atoll.methods.global_model import GlobalModel
+from atoll.methods.layers import PartlyShared
 
 
 @register("fed-avg")
-class FedAvg(GlobalModel):
+class FedAvg(PartlyShared):
     """Clients train the global model locally; the server averages (McMahan et al., 2017).
 
     Each round, the server sends the global model to a ``fraction`` of the clients, each trains it
@@ -14,5 +14,7 @@ class FedAvg(GlobalModel):
     secure aggregation. Other ``weights`` are those of Fed-GALA.
 
     ``keep_optimizer`` lets Adam's moments live on across rounds (as in FED-PUB's code); without it
-    each round starts with fresh ones.
+    each round starts with fresh ones. Layers in ``own_layers`` stay with each client.
     """
+
+    paper = ("fed-pub/table-2",)

@@ -1,15 +1,12 @@
 """FedAvg with personal layers."""
 
-from collections.abc import Iterable
-
-from atoll.errors import unknown
 from atoll.methods.base import register
-from atoll.methods.global_model import GlobalModel
+from atoll.methods.layers import PartlyShared, last_layer, without_layers
 from atoll.tree import Params
 
 
 @register("fed-per")
-class FedPer(GlobalModel):
+class FedPer(PartlyShared):
     """Base layers are averaged, the classifier stays personal (Arivazhagan et al., 2019).
 
     As FED-PUB's Appendix B.2 runs it: only the base layers are shared, weighted by labelled nodes;
@@ -17,23 +14,15 @@ class FedPer(GlobalModel):
     beginning of its parameters' names; by default the model's last one (``classifier`` for
     FED-PUB's GCN, ``conv2`` for the original one). The personal layer never leaves: it is in no
     reply, and the server does not have it. All clients start from the same one, made from the
-    public seed.
+    public seed. ``own_layers`` are further layers that stay.
     """
+
+    paper = ("fed-pub/table-2",)
 
     personal: str = ""
 
     def public(self, params: Params) -> Params:
         """The base layers."""
-        stays = self.personal or last_layer(params)
-        if not any(in_layer(name, stays) for name in params):
-            raise unknown("layer (method.personal)", stays, {n.rpartition(".")[0] for n in params})
-        return {name: p for name, p in params.items() if not in_layer(name, stays)}
-
-
-def last_layer(names: Iterable[str]) -> str:
-    """``classifier`` if ``classifier.bias`` comes last; a model without layers is one layer."""
-    return list(names)[-1].rpartition(".")[0]
-
-
-def in_layer(name: str, layer: str) -> bool:
-    return layer == "" or name == layer or name.startswith(layer + ".")
+        base = without_layers(params, [self.personal or last_layer(params)], "method.personal")
+        further = [layer for layer in self.own_layers if layer != last_layer(params)]
+        return without_layers(base, further)

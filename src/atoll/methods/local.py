@@ -10,3 +10,5 @@ class Local(Alone):
     What every federated method has to beat. All clients start from the same initial model, which
     each makes for itself from the public seed, so that with one client this equals FedAvg.
     """
+
+    paper = ("fed-pub/table-2",)

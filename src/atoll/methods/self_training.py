@@ -38,6 +38,7 @@ class SelfTraining(Method):
 
     Model and optimizer are those of the experiment, for both. Pseudo-labels never leave a client.
 
+    - Where small graphs are classified, it is these that get pseudo-labels.
     - Unlabelled are all nodes outside a client's training and validation nodes, test nodes
       included: to the client they have no labels. Scores are taken on the original labels.
     - Pseudo-labels are added to the training (support) nodes; validation (query) nodes stay true.
@@ -51,7 +52,9 @@ class SelfTraining(Method):
     the nodes whose true label the data has (Table 3).
     """
 
-    tasks = ("nodes",)
+    paper = ("graphfl/figure-5",)
+
+    tasks = ("nodes", "graphs")
 
     inner: Method = field(default_factory=lambda: methods["fed-avg"]())
     pseudo: int = option(10, at_least=0)
@@ -92,6 +95,10 @@ class SelfTraining(Method):
     @property
     def private(self) -> frozenset[str]:
         return self.wrapped.private | {"pseudo"}
+
+    @property
+    def recurring(self) -> Mapping[str, int]:
+        return self.wrapped.recurring
 
     def start(self, info: Info, seed: int) -> Kinds:
         return self.wrapped.start(info, seed)
@@ -169,7 +176,7 @@ class SelfTraining(Method):
             chances = self.model.apply(params_K, cohort).softmax(1)
         by_client = zip(torch.split(chances, list(cohort.sizes)), cohort.graphs, strict=True)
         chosen = [
-            most_confident(own.numpy(), graph.train | graph.val, self.pseudo)
+            most_confident(own.numpy(), ~open_to_labels(graph), self.pseudo)
             for own, graph in by_client
         ]
         nodes_K, labels_K = zip(*chosen, strict=True)
@@ -196,6 +203,13 @@ def augmented(cohort: Cohort, pseudo: Mapping[str, Any]) -> Cohort:
         train = graph.train | node_mask(nodes, graph.nodes)
         graphs.append(graph.relabelled(y=y, train=train, val=graph.val, name=graph.name))
     return cohort.relabelled(graphs)
+
+
+def open_to_labels(graph: Graph) -> np.ndarray:
+    """Where a pseudo-label may stand ``[n]``: not where a label is known, nor within a small graph
+    whose label stands at its first node."""
+    places: np.ndarray = node_mask(graph.first_nodes, graph.nodes) & ~(graph.train | graph.val)
+    return places
 
 
 def labelled_graphs(

@@ -5,21 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.collection import Collection
 from atoll.cohort.dual import FirstLayer
 from atoll.cohort.targets import Targets
+from atoll.graph import make_graph
+from atoll.ops.ragged import segment_mean, segment_sum
 from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
-from atoll.tree import Params
+from atoll.tree import Params, replicated
 
-models: Registry[Model] = Registry("model", "atoll.models")
+models: Registry[Model] = Registry("model", "atoll.models", lambda: Model, "atoll.models")
+ReadOut = Literal["sum", "mean"]
 Pullback = Callable[[Tensor], Params]
 
 
@@ -31,6 +35,8 @@ class Model(ABC):
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
     # where few nodes matter (``Cohort.k_hop``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
+    # Whether it can classify small graphs: it reads their nodes out into one row per graph.
+    reads_out: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_options("model", self)
@@ -48,7 +54,11 @@ class Model(ABC):
     def apply(
         self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
     ) -> Tensor:
-        """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout."""
+        """Class scores ``[N, classes]``. ``rng`` None means evaluation: no dropout.
+
+        Where clients hold collections of small graphs (:attr:`Cohort.collection`), a model that
+        ``reads_out`` gives every node its graph's scores.
+        """
 
     def apply_at(
         self,
@@ -93,6 +103,14 @@ class Model(ABC):
         """
         return self.embed(params_K, cohort)
 
+    def intermediate_width(self, features: int, classes: int) -> int:
+        """How many numbers per node :meth:`intermediate` gives, found with a graph of one node."""
+        x = np.zeros((1, features), dtype=np.float32)
+        y, edges = np.zeros(1, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
+        node = Cohort([make_graph(x, edges, y, classes=classes)], dtype=torch.float64)
+        params = self.init(features, classes, np.random.default_rng(0))
+        return int(self.intermediate(replicated(params, 1), node).shape[1])
+
 
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
     """Uniform with the variance of Glorot and Bengio (2010), ``[inputs, outputs]``."""
@@ -111,7 +129,27 @@ def without_biases(params: Params) -> Params:
     return {name: p for name, p in params.items() if not name.endswith(".bias")}
 
 
-def add_bias(h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Targets) -> Tensor:
+def read_out(h: Tensor, cohort: Cohort, how: ReadOut) -> tuple[Tensor, Cohort | Collection]:
+    """Rows of nodes ``[N, d]`` as rows of the small graphs they belong to ``[G, d]``.
+
+    The second is what the rows are of: the collection, or the cohort itself, with the rows as they
+    were, where each client holds one graph.
+    """
+    collection = cohort.collection
+    if collection is None:
+        return h, cohort
+    add = segment_sum if how == "sum" else segment_mean
+    return add(h, collection.of, len(collection.batch)), collection
+
+
+def spread(rows: Tensor, at: Cohort | Collection | Targets) -> Tensor:
+    """The inverse: every node gets the row of its small graph ``[G, d] -> [N, d]``."""
+    return rows[at.of] if isinstance(at, Collection) else rows
+
+
+def add_bias(
+    h: Tensor, params_K: Mapping[str, Tensor], name: str, at: Cohort | Targets | Collection
+) -> Tensor:
     """``h`` with each client's bias of that name, if the model has it; in the memory of ``h``."""
     if name not in params_K:
         return h

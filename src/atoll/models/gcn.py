@@ -9,15 +9,19 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.collection import Collection
 from atoll.cohort.dual import Dual, FirstLayer
 from atoll.cohort.targets import Targets
 from atoll.models.base import (
     Model,
     Pullback,
+    ReadOut,
     add_bias,
     fan_in,
     glorot,
     models,
+    read_out,
+    spread,
     without_biases,
 )
 from atoll.ops.dropout import dropout
@@ -35,18 +39,21 @@ class GCN(Model):
     ``P = D^-1/2 (A + I) D^-1/2``; with ``head="linear"`` (the form FED-PUB uses, the default)
     ``relu(P relu(P X W1 + b1) W2 + b2) W3 + b3``; with ``head="graph"`` (the original)
     ``P relu(P X W1 + b1) W2 + b2``. Dropout follows each hidden layer; ``bias = false`` leaves
-    out b1, b2 and b3.
+    out b1, b2 and b3. Where small graphs are classified, the ``readout`` of a graph's nodes (their
+    ``mean`` or ``sum``) follows the second convolution and its activation.
 
     Shapes: ``conv1.weight [f, hidden]``, ``conv2.weight [hidden, hidden or classes]``,
     ``classifier.weight [hidden, classes]``.
     """
 
     reach: ClassVar[int | None] = 1
+    reads_out: ClassVar[bool] = True
 
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
     head: Literal["linear", "graph"] = "linear"
     bias: bool = True
+    readout: ReadOut = "mean"
 
     @property
     def first_layer(self) -> FirstLayer | None:
@@ -72,8 +79,12 @@ class GCN(Model):
         return self._scores(params_K, cohort, cohort, rng)
 
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
-        """The second convolution's output, before the activation ``[N, hidden or classes]``."""
-        return self._convolve(params_K, cohort, cohort, None)
+        """The second convolution's output, before the activation ``[N, hidden or classes]``.
+
+        Read out where small graphs are held.
+        """
+        h, at = read_out(self._convolve(params_K, cohort, cohort, None), cohort, self.readout)
+        return spread(h, at)
 
     def apply_at(
         self,
@@ -83,7 +94,7 @@ class GCN(Model):
         rng: CohortRng | None = None,
     ) -> Tensor:
         """What follows the first layer is computed at target nodes alone."""
-        if not cohort.inputs.by_rows:
+        if not cohort.inputs.by_rows or cohort.collection is not None:
             return super().apply_at(params_K, cohort, targets, rng)
         return self._scores(params_K, cohort, targets, rng)
 
@@ -92,11 +103,14 @@ class GCN(Model):
     ) -> Tensor:
         h = self._convolve(p, cohort, at, rng)
         if self.head == "graph":
-            return h
+            return h if isinstance(at, Targets) else spread(*read_out(h, cohort, self.readout))
         rows = at.rows if isinstance(at, Targets) else None
         h = dropout(h.relu_(), self.dropout, rng, cohort.sizes, rows)
-        h = ragged_linear(h, p["classifier.weight"], at.sizes)
-        return add_bias(h, p, "classifier.bias", at)
+        of: Cohort | Targets | Collection = at
+        if not isinstance(at, Targets):
+            h, of = read_out(h, cohort, self.readout)
+        h = ragged_linear(h, p["classifier.weight"], of.sizes)
+        return spread(add_bias(h, p, "classifier.bias", of), of)
 
     def _convolve(
         self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Targets, rng: CohortRng | None

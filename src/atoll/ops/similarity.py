@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -37,3 +38,8 @@ def mixing_weights(similarity: Tensor, scale: float, above: float = -1.0) -> Ten
         strangers = (similarity <= above) & ~torch.eye(len(similarity), dtype=torch.bool)
         scaled = scaled.masked_fill(strangers, -torch.inf)
     return torch.softmax(scaled, dim=1)
+
+
+def mixed(alpha: Tensor, values_K: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """``sum_j alpha_ij theta_j`` for every i (FED-PUB, eq. 3)."""
+    return {name: torch.tensordot(alpha.to(v.dtype), v, dims=1) for name, v in values_K.items()}

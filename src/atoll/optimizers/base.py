@@ -13,7 +13,9 @@ from atoll.options import check_options, option
 from atoll.registry import Registry
 from atoll.tree import Params
 
-optimizers: Registry[Optimizer] = Registry("optimizer", "atoll.optimizers")
+optimizers: Registry[Optimizer] = Registry(
+    "optimizer", "atoll.optimizers", lambda: Optimizer, "atoll.optimizers"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -52,8 +52,12 @@ def descend(
     state_K: Params,
     epochs: int,
     active: Tensor | None = None,
+    steps: Callable[[], Iterable[Tensor]] | None = None,
 ) -> tuple[Params, Params, Tensor]:
     """``epochs`` full-batch steps for every client; one backward pass serves all.
+
+    Clients outside ``active [K]`` stay as they are. With ``steps`` an epoch has several steps, and
+    each says who takes it.
 
     ``loss`` maps stacked parameters to one loss per client ``[K]``. Clients share nothing, so the
     gradient of the sum is each client's own gradient. Parameters are updated in place. Returns
@@ -63,8 +67,17 @@ def descend(
     leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
     losses = []
     for _ in range(epochs):
-        loss_K = loss(leaves)
-        grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
-        optimizer.step(leaves, dict(zip(leaves, grads, strict=True)), state_K, active)
-        losses.append(loss_K.detach())
+        for takers in (None,) if steps is None else steps():
+            loss_K = loss(leaves)
+            grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
+            who = _both(active, takers)
+            optimizer.step(leaves, dict(zip(leaves, grads, strict=True)), state_K, who)
+            losses.append(loss_K.detach())
     return {name: p.detach() for name, p in leaves.items()}, state_K, losses[0]
+
+
+def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Clients that are in both ``[K]``; None is everybody."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other

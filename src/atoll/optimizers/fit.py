@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from atoll.optimizers.dual import DualDescent
 from atoll.optimizers.sgd import SGD
 from atoll.optimizers.steps import adapted
 from atoll.rng import CohortRng
-from atoll.tasks.base import Task
+from atoll.tasks.base import Pass, Task
 from atoll.tree import Params
 
 Penalty = Callable[[Params], Tensor]
@@ -76,7 +76,8 @@ def fit(
     penalty: Penalty | None = None,
     draw: Draw | None = None,
 ) -> Fitted:
-    """``epochs`` full-batch steps on the task's loss, plus a penalty per client ``[K]`` if given.
+    """``epochs`` full-batch steps on the task's loss, plus a penalty per client ``[K]`` if given;
+    or as many passes in mini-batches, if the task has them.
 
     ``draw`` gives the part of the cohort that the next step is to see, if not all of it. Parameters
     are updated in place.
@@ -89,11 +90,34 @@ def fit(
             loss_K = task.loss(model, descent.params, dual)
         return Fitted(_descended(task, model, descent, epochs), descent.state, loss_K)
 
+    seen = MiniBatches(None if rng is None else task.passes(cohort, rng))
+
     def loss(p: Params) -> Tensor:
-        task_K = task.loss(model, p, cohort if draw is None else draw(), rng)
+        part, coins = seen.now or (cohort if draw is None else draw(), rng)
+        task_K = task.loss(model, p, part, coins)
         return task_K if penalty is None else task_K + penalty(p)
 
-    return Fitted(*descend(params_K, loss, optimizer, state_K or {}, epochs))
+    return Fitted(*descend(params_K, loss, optimizer, state_K or {}, epochs, steps=seen.steps))
+
+
+class MiniBatches:
+    """The steps of a task's passes, one after the other; ``now`` is what the present one sees."""
+
+    def __init__(self, one_pass: Pass | None) -> None:
+        self.one_pass = one_pass
+        self.now: tuple[Cohort, CohortRng] | None = None
+
+    @property
+    def steps(self) -> Callable[[], Iterator[Tensor]] | None:
+        """Who takes each step of a pass ``[K]``; None where an epoch is one step."""
+        return None if self.one_pass is None else self._steps
+
+    def _steps(self) -> Iterator[Tensor]:
+        assert self.one_pass is not None
+        for step in self.one_pass():
+            self.now = step.cohort, step.rng
+            yield step.active
+        self.now = None
 
 
 def adapt(

@@ -14,7 +14,9 @@ from atoll.graph import Graph, nodes_of
 from atoll.options import check_options, option
 from atoll.registry import Registry
 
-partitions: Registry[Partition] = Registry("partition", "atoll.partition")
+partitions: Registry[Partition] = Registry(
+    "partition", "atoll.partition", lambda: Partition, "atoll.partitions"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +24,12 @@ class Partition(ABC):
     """Cuts one graph into ``clients`` private ones.
 
     A cut follows from the graph, the options and the random stream alone. Every copy of a node
-    keeps its id, features, label and place in the splits.
+    keeps its id and, but for bare copies (``borders``), features, label and place in the splits.
     """
 
     registered_name: ClassVar[str]
+    # Whether it leaves the small graphs of a collection whole.
+    keeps_graphs: ClassVar[bool] = False
     clients: int = option(10, at_least=1)
 
     def __post_init__(self) -> None:
@@ -37,6 +41,12 @@ class Partition(ABC):
             raise AtollError(
                 f"{graph.name} has {graph.nodes} nodes and can't be cut into {self.clients} "
                 f"clients; ask for fewer."
+            )
+        if graph.graph_of is not None and not self.keeps_graphs:
+            raise AtollError(
+                f"{graph.name} is a collection of small graphs, which the partition "
+                f"'{self.registered_name}' would cut through; choose 'chunks', or 'natural' where "
+                f"the data knows its owners."
             )
         return self._cut(graph, rng)
 

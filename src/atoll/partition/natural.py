@@ -1,6 +1,7 @@
 """The parties that the data itself knows of."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class Natural(Partition):
     the data, so that parties written to folders and read back keep their numbers.
     """
 
+    keeps_graphs: ClassVar[bool] = True
     clients: int = option(0, at_least=0, why="0 means every owner")
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:

@@ -58,6 +58,14 @@ def audit_shown(audit: Audit) -> Group:
     return Group(title, Text(), table, Text(), *(Text(line) for line in sentences(audit)))
 
 
+def audit_rows(audit: Audit) -> list[list[str]]:
+    """One row per tensor: way, step, name, shape, what the server sees, rounds, bytes."""
+    return [
+        [_way(c), c.step, _named(c), c.shape, _seen(c), _rounds(c, audit.rounds), size(c.bytes)]
+        for c in _ordered(audit)
+    ]
+
+
 def audit_page(audits: Iterable[Audit]) -> str:
     """A page with one table per method."""
     return "\n".join([_PAGE_HEAD, *(_section(audit) for audit in audits)])
@@ -81,6 +89,11 @@ def sentences(audit: Audit) -> list[str]:
     private = (f"{name} ({why})" for name, why in audit.never_leaves.items())
     if audit.never_leaves:
         lines.append(f"Never leaves a site: {'; '.join(private)}.")
+    if audit.unread:
+        lines.append(
+            f"What it declares private is not known here: looking at a run does not load its "
+            f"plug-in. To see that: atoll audit --method {audit.unread}"
+        )
     if audit.hurried:
         lines.append(
             "Its later phases are brought forward here; in a run they come when it is time, or "
@@ -104,6 +117,8 @@ def _verdict(audit: Audit) -> str:
     if not content:
         return "Nothing but scores leaves a site."
     if audit.sums_suffice:
+        if any(c.name == "secure/masked" for c in content):
+            return "Sums were secure: of all but scores the server saw masked numbers and keys."
         return "Sums suffice: all but scores can run under secure aggregation."
     seen = audit.seen_one_by_one
     kinds = ", ".join(sorted({c.kind for c in seen}))
@@ -132,7 +147,12 @@ def _way(c: Crossing) -> str:
 
 
 def _named(c: Crossing) -> str:
-    return {"score": f"{c.name} (score)", "weight": "weight (of the site)"}.get(c.use, c.name)
+    marked = {
+        "score": f"{c.name} (score)",
+        "weight": "weight (of the site)",
+        "key": f"{c.name} (of secure sums)",
+    }
+    return marked.get(c.use, c.name)
 
 
 def _marked(c: Crossing) -> str:

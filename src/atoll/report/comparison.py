@@ -31,7 +31,8 @@ def standing(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
         best = max(rivals, key=lambda cell: cell.ours)
         first += mine.ours >= best.ours
         gap, _, _ = _gap(mine, best)
-        lines.append(f"| {mine.row} | {_mean(mine)} | {best.column} {_mean(best)} | {gap} |")
+        figures = (mine.row, _mean(mine), f"{best.column} {_mean(best)}", gap, _lead(mine, rivals))
+        lines.append("| " + " | ".join(figures) + " |")
     return [
         f"`{own}` is first in {first} of the {len(lines)} rows that were run whole. Expected at "
         "the paper's, above, or little below:",
@@ -39,11 +40,23 @@ def standing(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
         _reached(own, [cell for cell in cells if cell.column == own], _CLOSE),
         _reached("the others", others, recipe.header.tolerance),
         "",
-        f"| row | {own} | best of the others | paired difference |",
-        "|---|---|---|---|",
+        "The lead is over the best of the others; the paper's is over the best of those in its own "
+        "numbers.",
+        "",
+        f"| row | {own} | best of the others | our lead | the paper's |",
+        "|---|---|---|---|---|",
         *lines,
         "",
     ]
+
+
+def _lead(mine: Cell, rivals: Sequence[Cell]) -> str:
+    """How far the paper's own method is ahead in the paper itself."""
+    published = {cell.column: cell.paper for cell in rivals if cell.paper is not None}
+    if mine.paper is None or not published:
+        return "-"
+    best = max(published, key=lambda column: published[column])
+    return f"{signed(mine.paper - published[best])} ({best} {short(published[best])})"
 
 
 def _reached(who: str, cells: Sequence[Cell], below: float) -> str:
@@ -52,7 +65,9 @@ def _reached(who: str, cells: Sequence[Cell], below: float) -> str:
     low = [cell for cell, gap in gaps if gap < -below]
     which = "; ".join(f"{c.row} {c.column} {_mean(c)} ({short(c.paper or 0.0)})" for c in low)
     count = f"- {who}, at most {short(below)} below: {len(gaps) - len(low)} of {len(gaps)} cells"
-    return count + (f"; not {which}." if which else ".")
+    far = sum(cell.off and gap > 0 for cell, gap in gaps)
+    above = f" Further above than is allowed below: {far}." if far else ""
+    return count + (f"; not {which}." if which else ".") + above
 
 
 def _mean(cell: Cell) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from atoll.declared import declared_in
 from atoll.options import options_of
 from atoll.registry import Registry
 
@@ -21,8 +23,21 @@ _PARTS = ("task", "model", "optimizer")
 def names_facts(registry: Registry[Any]) -> list[dict[str, Any]]:
     """Every component, ready for JSON: its name, its short names and what it is."""
     return [
-        {"name": name, "aliases": registry.aliases(name), "summary": summary}
+        {
+            "name": name,
+            "aliases": registry.aliases(name),
+            "summary": summary,
+            "package": registry.offered_by(name),
+        }
         for name, summary in registry.summaries().items()
+    ]
+
+
+def declared_facts(room: str, registry: str) -> list[dict[str, Any]]:
+    """The same of Atoll's own components, without loading them."""
+    return [
+        {"name": c.name, "aliases": list(c.aliases), "summary": c.summary, "package": ""}
+        for c in declared_in(room, registry)
     ]
 
 
@@ -44,11 +59,12 @@ def component_facts(registry: Registry[Any], name: str, section: str) -> dict[st
     }
 
 
-def names_table(registry: Registry[Any]) -> Table:
+def names_table(facts: Iterable[Mapping[str, Any]]) -> Table:
     """One line per component: its name, what it is, and its short name if it has one."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for fact in names_facts(registry):
+    for fact in facts:
         also = f" Short: {', '.join(fact['aliases'])}." if fact["aliases"] else ""
+        also += f" (from {fact['package']})" if fact["package"] else ""
         table.add_row(Text(fact["name"], style="bold"), Text(fact["summary"] + also))
     return table
 

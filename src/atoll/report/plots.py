@@ -20,13 +20,7 @@ Pair = tuple["Target", "Cell"]
 
 def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
     """One panel for each group of rows (for each cell, if they are heatmaps)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # Text stays text and nothing depends on the day, so that pictures differ only if numbers do.
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "atoll"})
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     plot = recipe.plot
     assert plot is not None
     done = {(cell.row, cell.column): cell for cell in cells}
@@ -46,9 +40,29 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
         axes.set(title=title, xlabel=plot.x, ylabel=plot.y)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
+    save(figure, path)
+
+
+def pyplot() -> Any:
+    """matplotlib without a screen.
+
+    Text stays text and nothing depends on the day, so that pictures differ only if numbers do.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "atoll"})
+    from matplotlib import pyplot as plt
+
+    return plt
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as its file's ending says, svg or pdf, and close it."""
     picture = io.BytesIO()
-    figure.savefig(picture, format="svg", metadata={"Date": None})
-    plt.close(figure)
+    dated = {".svg": "Date", ".pdf": "CreationDate"}[path.suffix]
+    figure.savefig(picture, format=path.suffix[1:], metadata={dated: None})
+    pyplot().close(figure)
     write_bytes(path, picture.getvalue())
 
 

@@ -10,6 +10,7 @@ from atoll.report.comparison import paired, standing
 from atoll.report.numbers import short, signed
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.recipe import Recipe
+from atoll.reproduction.verify import Check
 
 _INTERVAL = "95 %"
 # A grid with more columns is turned over.
@@ -64,8 +65,9 @@ def show(recipe: Recipe, cells: Sequence[Cell]) -> Table:
     return table
 
 
-def overview(kept: Mapping[Recipe, Sequence[Cell]]) -> list[tuple[str, str, str, str, str]]:
-    """One line per recipe: name, title, cells that were run, of how many, how many are outside."""
+def overview(kept: Mapping[Recipe, Sequence[Cell]]) -> list[tuple[str, ...]]:
+    """One line per recipe: name, title, cells that were run, of how many, how many are outside, and
+    how many are as far above the paper's where that is fine."""
     return [
         (
             recipe.name,
@@ -73,17 +75,32 @@ def overview(kept: Mapping[Recipe, Sequence[Cell]]) -> list[tuple[str, str, str,
             str(len(cells)),
             str(len(recipe.targets)),
             str(sum(cell.outside for cell in cells)),
+            str(sum(cell.off and not cell.outside for cell in cells)),
         )
         for recipe, cells in kept.items()
     ]
 
 
 def overview_table(kept: Mapping[Recipe, Sequence[Cell]]) -> Table:
-    table = Table(title="Recipes", caption="cells kept, cells there are, kept ones off the paper's")
-    for column in ("recipe", "title", "kept", "cells", "outside"):
+    caption = "cells kept, cells there are, kept ones off the paper's, and as far above where fine"
+    table = Table(title="Recipes", caption=caption)
+    for column in ("recipe", "title", "kept", "cells", "outside", "above"):
         table.add_column(column, justify="left" if column in ("recipe", "title") else "right")
     for line in overview(kept):
         table.add_row(*line, style=None if line[2] != "0" else "dim")
+    return table
+
+
+def verification_table(checks: Sequence[Check]) -> Table:
+    """Cells that were run again beside what is kept of them."""
+    same = sum(check.same for check in checks)
+    table = Table(title="Kept cells, run again", caption=f"{same} of {len(checks)} are the same")
+    for column in ("recipe", "row", "column", "kept", "now", "largest difference"):
+        table.add_column(column, justify="left" if column in ("recipe", "row") else "right")
+    for check in checks:
+        means = (short(check.kept.ours), short(check.now.ours), short(check.largest))
+        where = (check.recipe.name, check.kept.row, check.kept.column)
+        table.add_row(*where, *means, style=None if check.same else "red")
     return table
 
 
@@ -94,18 +111,35 @@ def overview_page(kept: Mapping[Recipe, Sequence[Cell]]) -> str:
         "",
         "What has been run of the papers' tables and figures. *Outside* counts cells whose mean is "
         "off the paper's by more than the recipe allows; each page says what that is and, where we "
-        "know, why. Written by `atoll reproduce`; do not edit.",
+        "know, why. *Above* counts those that are as far above it where the recipe takes that for "
+        "fine. Written by `atoll reproduce`; do not edit.",
         "",
-        "| recipe | title | cells run | of | outside |",
-        "|---|---|---|---|---|",
+        "| recipe | title | cells run | of | outside | above |",
+        "|---|---|---|---|---|---|",
     ]
-    for name, title, run, of, outside in overview(kept):
-        link = name if run == "0" else f"[{name}]({name}.md)"
-        lines.append(f"| {link} | {title} | {run} | {of} | {outside} |")
-    return "\n".join([*lines, ""])
+    for name, *figures in overview(kept):
+        link = name if figures[1] == "0" else f"[{name}]({name}.md)"
+        lines.append("| " + " | ".join([link, *figures]) + " |")
+    return "\n".join([*lines, "", *_in_all(kept), ""])
 
 
-def _grid(cells: Sequence[Cell]) -> list[str]:
+def _in_all(kept: Mapping[Recipe, Sequence[Cell]]) -> list[str]:
+    """How many cells that have a published number are outside, in all and by paper."""
+    published: dict[str, list[bool]] = {}
+    for recipe, cells in kept.items():
+        outside = [cell.outside for cell in cells if cell.paper is not None]
+        published.setdefault(recipe.name.split("/")[0], []).extend(outside)
+    each = [f"{paper} {sum(cells)} of {len(cells)}" for paper, cells in published.items() if cells]
+    if not each:
+        return []
+    every = [outside for cells in published.values() for outside in cells]
+    return [
+        f"Of {len(every)} cells with a published number {sum(every)} are outside: "
+        + ", ".join(each) + "."
+    ]  # fmt: skip
+
+
+def grid(cells: Sequence[Cell]) -> list[str]:
     """Our means with the paper's in brackets: rows by columns, or the other way if too wide."""
     rows = list(dict.fromkeys(cell.row for cell in cells))
     columns = list(dict.fromkeys(cell.column for cell in cells))
@@ -157,7 +191,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
         f"{recipe.study.caption}, {_means(recipe)}; the paper's in brackets. "
         "Written by `atoll reproduce`; do not edit.",
         "",
-        *_grid(cells),
+        *grid(cells),
         *_warning(cells),
         *standing(recipe, cells),
         "Each cell:",

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from atoll.experiment.result import Result
 from atoll.partition.statistics import PartitionStatistics
 from atoll.tasks.metrics import LOSS, better
 
-_FILE_WIDTH = 110
 _MOST_ROWS = 60
-
-
-def console() -> Console:
-    """Standard output; a file or a pipe has no edge to wrap tables at."""
-    screen = Console()
-    return screen if screen.is_terminal else Console(width=max(screen.width, _FILE_WIDTH))
 
 
 def percent(value: float | None) -> str:
@@ -54,8 +46,9 @@ def comparison(results: Sequence[Result]) -> Table:
         f"best mean validation score",
     )
     table.add_column("method")
+    noised = any("epsilon" in result.figures for result in results)
     for heading in (f"test {metric}", "std over clients", "worst client", "best round",
-                    "ms per round", "sent up", "sent down"):  # fmt: skip
+                    "ms per round", "sent up", "sent down", *["epsilon"] * noised):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
         known = result.test_scores()
@@ -68,8 +61,14 @@ def comparison(results: Sequence[Result]) -> Table:
             f"{1000 * result.seconds_per_round:.1f}",
             size(result.bytes_up),
             size(result.bytes_down),
+            *[_epsilon(result)] * noised,
         )
     return table
+
+
+def _epsilon(result: Result) -> str:
+    """What the whole run has spent; without noise there is no bound."""
+    return f"{result.figures['epsilon']:.3f}" if "epsilon" in result.figures else "none"
 
 
 def partition_table(cut: PartitionStatistics) -> Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,9 @@ class Cell:
     """What came of a target: one value per seed, and all it takes to run it again.
 
     ``settings`` are those of the first seed. ``array`` is what a plot needs beyond the numbers: a
-    curve over rounds, mean over seeds, or a matrix, of the first seed.
+    curve over rounds, mean over seeds, or a matrix, of the first seed. Where settings were chosen
+    by a search, ``budget`` is what it could spend, ``chosen`` what it found, and ``val`` the
+    validation score that counted; ``costs`` are means over seeds, of bytes and seconds of one run.
     """
 
     target: Target
@@ -29,6 +32,10 @@ class Cell:
     settings: Table
     environment: dict[str, Any]
     array: list[Any] | None = None
+    budget: Mapping[str, Any] | None = None
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    val: float | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def row(self) -> str:
@@ -64,9 +71,12 @@ class Cell:
     @property
     def outside(self) -> bool:
         """Whether it is off the paper's number by more than the recipe allows."""
-        if self.difference is None or (self.target.above == "fine" and self.difference > 0):
-            return False
-        return abs(self.difference) > self.target.tolerance
+        return self.off and not (self.target.above == "fine" and (self.difference or 0.0) > 0)
+
+    @property
+    def off(self) -> bool:
+        """Whether it is off the paper's number by more than is allowed, above or below."""
+        return self.difference is not None and abs(self.difference) > self.target.tolerance
 
     @cached_property
     def is_current(self) -> bool:
@@ -76,4 +86,8 @@ class Cell:
             before = describe(resolve(self.settings))
         except AtollError:
             return False
-        return json.dumps(before) == json.dumps(describe(self.target.experiment(0)))
+        budget = None if self.target.budget is None else self.target.budget.plain()
+        now = describe(self.target.experiment(0, self.chosen))
+        return json.dumps([before, self.budget], sort_keys=True) == json.dumps(
+            [now, budget], sort_keys=True
+        )

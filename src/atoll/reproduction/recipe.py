@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.config import Experiment, build, merged, read_table, resolve
+from atoll.experiment.config import (
+    Experiment,
+    build,
+    merged,
+    read_table,
+    resolve,
+    section_and_key,
+)
 from atoll.options import check_options, option
 from atoll.reproduction.studies.base import Study, studies
+
+Above = Literal["fine", "outside"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +30,12 @@ class Header:
     result (a column's ``figure``; the test score by default), ``statistics`` describes a
     partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
     ``relative``. A cell may also be off by ``paper_stds`` times the paper's own standard deviation,
-    where that is more. ``above`` says whether beating the paper is a deviation. ``columns`` are
-    run in every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
+    where that is more. ``above`` says whether a number above the paper's is a deviation, and a
+    column may say otherwise (more accuracy is fine, a larger model is not). ``columns`` are run in
+    every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
     ``compare`` names pairs of columns, as ``"A > B"``, whose difference is tested in every row that
     has both. ``favourite`` is the column of the paper's own method, whose standing is shown.
+    ``references`` are columns that stand beside the others and are not ranked with them.
     """
 
     title: str
@@ -34,12 +45,13 @@ class Header:
     tolerance: float = option(1.0, at_least=0)
     relative: bool = False
     paper_stds: float = option(0.0, at_least=0)
-    above: Literal["fine", "outside"] = "outside"
+    above: Above = "outside"
     measure: str = "run"
     columns: tuple[str, ...] = ()
     interval: bool = False
     compare: tuple[str, ...] = ()
     favourite: str = ""
+    references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_options("recipe", self)
@@ -60,6 +72,26 @@ class Plot:
     y: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How a cell's settings are chosen before its seeds are run: the same effort for every cell.
+
+    ``trials`` settings are tried, the cell's own first, if they lie in the ranges, then points
+    drawn from ``over``, ranges and lists by path as ``atoll tune`` takes them. The best by its
+    validation score is run. ``seed`` is that of all trials, and of no run that is reported.
+    """
+
+    trials: int = option(5, at_least=1)
+    seed: int = option(1000, at_least=1)
+    over: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_options("tuning", self)
+
+    def plain(self) -> dict[str, Any]:
+        return {"trials": self.trials, "seed": self.seed, "over": dict(self.over)}
+
+
 @dataclass(frozen=True)
 class Target:
     """One cell: a row, a column, what was published, if anything, and how to run it."""
@@ -69,14 +101,18 @@ class Target:
     paper: float | None
     std: float
     tolerance: float
-    above: Literal["fine", "outside"]
+    above: Above
     figure: str
     panel: str
     x: float | None
     settings: Mapping[str, Mapping[str, Any]]
+    budget: Budget | None = None
 
-    def experiment(self, seed: int) -> Experiment:
-        return resolve(merged(self.settings, {"run": {"seed": seed}}))
+    def experiment(self, seed: int, chosen: Mapping[str, Any] | None = None) -> Experiment:
+        """Its experiment with a seed; ``chosen`` are settings by path, laid over its own."""
+        over = ((*section_and_key(path), value) for path, value in (chosen or {}).items())
+        tables = [{section: {key: value}} for section, key, value in over]
+        return resolve(merged(self.settings, *tables, {"run": {"seed": seed}}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +121,13 @@ class Recipe:
     header: Header
     targets: tuple[Target, ...]
     plot: Plot | None = None
+    budget: Budget | None = None
+    # Why a column is not run in a row, by row and column.
+    absent: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[str]:
+        return list(dict.fromkeys(target.row for target in self.targets))
 
     @property
     def study(self) -> Study:
@@ -129,18 +172,53 @@ def load_recipe(name: str) -> Recipe:
     except KeyError as missing:
         raise AtollError(f"'{path}' has no section {missing}; a recipe needs one.") from None
     methods, plot = table.pop("methods", {}), table.pop("plot", None)
+    tuning, left_out = table.pop("tuning", None), table.pop("absent", {})
     header = build(Header, name, table)
+    budget = None if tuning is None else _budget(name, tuning)
+    absent = _absent(name, left_out, rows, methods)
     targets = [
-        _target(f"{name} {row}", row, column, entry, header, settings, methods)
+        _target(f"{name} {row}", row, column, entry, header, settings, methods, budget)
         for row, entry in rows.items()
         for column in _columns(entry, header)
+        if (row, column) not in absent
     ]
     if header.favourite:
         known = {target.column for target in targets}
         if header.favourite not in known:
             raise unknown(f"favourite of {name}:", header.favourite, known)
     drawn = None if plot is None else build(Plot, f"{name} plot", plot)
-    return Recipe(name, header, tuple(targets), drawn)
+    return Recipe(name, header, tuple(targets), drawn, budget, absent)
+
+
+def _budget(name: str, given: Mapping[str, Any]) -> Budget:
+    over = given.get("over", {})
+    if not isinstance(over, Mapping):
+        raise AtollError(f"{name} tuning.over is {over!r}; write ranges by path, as in a section.")
+    rest = {key: value for key, value in given.items() if key != "over"}
+    return build(Budget, f"{name} tuning", rest, {"over": dict(over)})
+
+
+def _absent(
+    name: str, given: Any, rows: Mapping[str, Any], methods: Mapping[str, Any]
+) -> dict[tuple[str, str], str]:
+    """Cells that are left out, each with the reason: ``[[absent]]`` with columns, rows, reason."""
+    found: dict[tuple[str, str], str] = {}
+    for entry in given:
+        part = build(_LeftOut, f"{name} absent", entry)
+        for names, known, what in ((part.rows, rows, "row"), (part.columns, methods, "column")):
+            for one in names:
+                if one not in known:
+                    raise unknown(f"{what} in absent of {name}:", one, known)
+        for row in part.rows or rows:
+            found |= {(row, column): part.reason for column in part.columns}
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LeftOut:
+    columns: tuple[str, ...]
+    reason: str
+    rows: tuple[str, ...] = ()  # none named: all
 
 
 def _columns(entry: Mapping[str, Any], header: Header) -> list[str]:
@@ -157,14 +235,24 @@ def _target(
     header: Header,
     settings: Mapping[str, Mapping[str, Any]],
     methods: Mapping[str, Mapping[str, Any]],
+    budget: Budget | None,
 ) -> Target:
     own = merged(settings, entry.get("settings", {}))
-    figure = column
+    figure, above = column, header.above
     if studies[header.measure].trains:
         if column not in methods:
             raise unknown(f"column in {where}:", column, methods)
         of_column = dict(methods[column])
-        figure = of_column.pop("figure", "")
+        figure, above = of_column.pop("figure", ""), of_column.pop("above", above)
+        if above not in get_args(Above):
+            raise unknown(f"'above' of column {column} in {where}:", str(above), get_args(Above))
+        over = of_column.pop("over", {})
+        if budget is not None:
+            ranges = {**budget.over, **over}.items()
+            # A column says false where it has no use for a range of all.
+            budget = replace(budget, over={path: r for path, r in ranges if r is not False})
+        elif over:
+            raise AtollError(f"{where} {column} has ranges, but there is no section [tuning].")
         of_row = entry.get("methods", {})
         for name in of_row:
             if name not in methods:
@@ -186,9 +274,10 @@ def _target(
         paper=None if paper is None else float(paper),
         std=float(std),
         tolerance=allowed,
-        above=header.above,
+        above=above,
         figure=figure,
         panel=entry.get("panel", ""),
         x=entry.get("x"),
         settings=own,
+        budget=budget,
     )

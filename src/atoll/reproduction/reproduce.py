@@ -6,20 +6,28 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from atoll.comparison.statistics import mean
+from atoll.errors import AtollError, Interrupted
 from atoll.experiment.config import describe, resolve
 from atoll.experiment.result import environment
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.kept_runs import kept
 from atoll.reproduction.recipe import Recipe, Target, load_recipe
 from atoll.reproduction.results import load_cells, store_cells
+from atoll.reproduction.search import chosen_for
+from atoll.reproduction.source import source
 from atoll.reproduction.studies.base import Findings, studies
+
+_COSTS = ("bytes_up", "bytes_down", "seconds")
 
 
 def not_kept(recipe: Recipe, targets: Sequence[Target], seeds: int, out: Path) -> list[Target]:
@@ -40,21 +48,32 @@ def run_cells(
     out: Path,
     jobs: int = 1,
     runs: Path | None = None,
-) -> Iterator[Cell]:
+) -> Iterator[Cell | Failed]:
     """Run cells, ``jobs`` at a time. Each is kept in ``out`` as soon as it is done.
 
-    Single runs are kept in the folder ``runs``, if there is one, and looked for there.
+    Single runs are kept in the folder ``runs``, if there is one, and looked for there. A cell that
+    can't be run does not keep the others from it.
     """
     for cell in _cells(recipe, targets, seeds, jobs, runs):
-        store_cells(out, recipe, [cell])
+        if isinstance(cell, Cell):
+            store_cells(out, recipe, [cell])
         yield cell
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A cell that can't be run, and why."""
+
+    row: str
+    column: str
+    why: str
 
 
 def _cells(
     recipe: Recipe, targets: Sequence[Target], seeds: int, jobs: int, runs: Path | None
-) -> Iterator[Cell]:
+) -> Iterator[Cell | Failed]:
     if jobs == 1:
-        yield from (_run(recipe, target, seeds, runs) for target in targets)
+        yield from (_run_or_say(recipe, target, seeds, runs) for target in targets)
         return
     # Cells that show different figures of one experiment share its run, so they stay together.
     together: dict[str, list[Target]] = {}
@@ -71,17 +90,29 @@ def _cells(
 
 def _run_named(
     name: str, places: list[tuple[str, str]], seeds: int, runs: Path | None
-) -> list[Cell]:
+) -> list[Cell | Failed]:
     recipe = load_recipe(name)
-    return [_run(recipe, t, seeds, runs) for t in recipe.targets if (t.row, t.column) in places]
+    chosen = [t for t in recipe.targets if (t.row, t.column) in places]
+    return [_run_or_say(recipe, target, seeds, runs) for target in chosen]
 
 
-def _run(recipe: Recipe, target: Target, seeds: int, runs: Path | None) -> Cell:
+def _run_or_say(recipe: Recipe, target: Target, seeds: int, runs: Path | None) -> Cell | Failed:
+    try:
+        return run_cell(recipe, target, seeds, runs)
+    except Interrupted:
+        raise
+    except AtollError as problem:
+        return Failed(target.row, target.column, str(problem))
+
+
+def run_cell(recipe: Recipe, target: Target, seeds: int, runs: Path | None = None) -> Cell:
+    """A cell over its seeds."""
     started = time.perf_counter()
     study = recipe.study
+    chosen = chosen_for(target, seeds, runs)
     found = []
     for seed in range(seeds):
-        config = json.dumps(describe(target.experiment(seed)), sort_keys=True)
+        config = json.dumps(describe(target.experiment(seed, chosen.settings)), sort_keys=True)
         found.append(_findings(recipe.header.measure, config, runs))
     figure = target.figure or study.default_figure(target.experiment(0))
     values = [study.figure(findings, figure) for findings in found]
@@ -90,10 +121,20 @@ def _run(recipe: Recipe, target: Target, seeds: int, runs: Path | None) -> Cell:
         values=tuple(values),
         best_rounds=tuple(findings.best_round for findings in found),
         seconds=round(time.perf_counter() - started, 3),
-        settings=describe(target.experiment(0)),
-        environment=environment(),
-        array=_array(recipe, [findings.arrays.get(figure) for findings in found]),
+        settings=describe(target.experiment(0, chosen.settings)),
+        environment=environment() | {"threads": torch.get_num_threads()} | source(),
+        array=drawn_array(recipe, [findings.arrays.get(figure) for findings in found]),
+        budget=None if target.budget is None else target.budget.plain(),
+        chosen=chosen.settings,
+        val=chosen.val,
+        costs={} if target.budget is None else _costs(found),
     )
+
+
+def _costs(found: Sequence[Findings]) -> dict[str, float]:
+    """What a run cost, on average."""
+    known = [name for name in _COSTS if all(name in f.figures for f in found)]
+    return {name: round(mean([f.figures[name] for f in found]), 2) for name in known}
 
 
 # Large enough for the cells of a row that differ only in which figure they show.
@@ -105,7 +146,8 @@ def _findings(measure: str, config: str, runs: Path | None) -> Findings:
     return run() if runs is None else kept(runs, measure, config, run)
 
 
-def _array(recipe: Recipe, arrays: list[np.ndarray | None]) -> list[Any] | None:
+def drawn_array(recipe: Recipe, arrays: list[np.ndarray | None]) -> list[Any] | None:
+    """What the recipe's plot needs of all seeds, beyond numbers."""
     known = [a for a in arrays if a is not None]
     if recipe.plot is None or recipe.plot.kind not in ("curves", "heatmaps") or not known:
         return None

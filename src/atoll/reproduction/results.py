@@ -3,7 +3,8 @@
 Besides one line per cell with a value per seed, a file says what the cells were run with: under
 ``shared`` what holds for all of them, under ``rows`` and ``columns`` what holds for those of a row
 or column, and with a cell what holds for it alone. Sections are those of a config, and
-``environment``. What was published is not in there: the recipe says it.
+``environment``; ``tuning`` is what a search of their settings could spend. What was published is
+not in there: the recipe says it.
 """
 
 from __future__ import annotations
@@ -62,15 +63,19 @@ def _cells(recipe: Recipe, document: Mapping[str, Any]) -> dict[Place, Cell]:
                 best_rounds=tuple(line.get("best_rounds", ())),
                 seconds=line["seconds"],
                 environment=settings.pop("environment"),
+                budget=settings.pop("tuning", None),
                 settings=settings,
                 array=line.get("array"),
+                chosen=line.get("chosen", {}),
+                val=line.get("val"),
+                costs=line.get("costs", {}),
             )
     return found
 
 
 def _text(cells: Sequence[Cell]) -> str:
     """JSON whose lines are what may change: a section, a row, a column, a cell."""
-    tables = {(c.row, c.column): {**c.settings, "environment": c.environment} for c in cells}
+    tables = {(c.row, c.column): _table(c) for c in cells}
     layers = layered(tables)
     parts = {
         "shared": _object(layers.shared),
@@ -81,12 +86,21 @@ def _text(cells: Sequence[Cell]) -> str:
     return "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}\n"
 
 
+def _table(cell: Cell) -> dict[str, Any]:
+    """All that cells may share."""
+    tuning = {} if cell.budget is None else {"tuning": cell.budget}
+    return {**cell.settings, **tuning, "environment": cell.environment}
+
+
 def _line(cell: Cell, layers: Layers) -> dict[str, Any]:
     own = {
         "settings": layers.cells.get((cell.row, cell.column)),
         "array": cell.array,
         # Studies that choose no round say 0.
         "best_rounds": cell.best_rounds if any(cell.best_rounds) else None,
+        "chosen": cell.chosen or None,
+        "val": cell.val,
+        "costs": cell.costs or None,
     }
     return {
         "row": cell.row,

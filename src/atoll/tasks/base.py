@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -13,13 +13,25 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.graph import SPLITS, Graph
+from atoll.leaves import Within
 from atoll.models.base import Model
 from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
+from atoll.tasks.metrics import EXTENDED, NO_SCORE
 from atoll.tree import Kinds, Params
 
-tasks: Registry[Task] = Registry("task", "atoll.tasks")
+
+class Step(NamedTuple):
+    """What a training step sees: a part of the data, its randomness, and who takes it ``[K]``."""
+
+    cohort: Cohort
+    rng: CohortRng
+    active: Tensor
+
+
+Pass = Callable[[], Iterator[Step]]
+tasks: Registry[Task] = Registry("task", "atoll.tasks", lambda: Task, "atoll.tasks")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +45,8 @@ class Task(ABC):
     extended: ClassVar[tuple[str, ...]] = ()
     # Whether the loss depends on the class scores of training nodes and on nothing else.
     depends_on_splits: ClassVar[bool] = False
+    # The model that is used where nobody names one; empty: the method's.
+    usual_model: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         check_options("task", self)
@@ -40,6 +54,14 @@ class Task(ABC):
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
         """A client's graph as the task needs it; done by the client, with its own randomness."""
         return graph
+
+    def refuse_model(self, model: Model) -> None:
+        """One sentence if the task can't be done with a model."""
+        return
+
+    def passes(self, cohort: Cohort, rng: CohortRng) -> Pass | None:
+        """The steps of one pass over the training data; None: an epoch is one step and sees all."""
+        return None
 
     @abstractmethod
     def missing(self, graph: Graph) -> str:
@@ -79,9 +101,13 @@ class Task(ABC):
     def blank_scores(self) -> Kinds:
         """The shape of one client's scores in a reply."""
         zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
-        blank = dict.fromkeys((self.metric, "loss", "nodes"), zeros)
+        blank: dict[str, Any] = dict.fromkeys((self.metric, "loss", "nodes"), zeros)
         if self.extended:
             blank["extended"] = zeros[:, None].repeat(1, len(self.extended))
+        # One boast beyond any score would choose the best round for everybody.
+        shares = ("accuracy", "auc", *(("extended",) if self.extended == EXTENDED else ()))
+        for name in set(blank) & set(shares):
+            blank[name] = Within(blank[name], NO_SCORE, 1.0 + 1e-9)
         return {"metric": blank}
 
     def settled(self, graphs: Sequence[Graph]) -> Task:

@@ -75,6 +75,7 @@ class LinkPrediction(Task):
             val=nothing,
             test=nothing,
             probes=probes,
+            graph_of=None,
         )
 
     def missing(self, graph: Graph) -> str:

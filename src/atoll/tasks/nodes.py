@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
+from atoll.data.disturb import with_wrong_labels
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
 from atoll.models.base import Model
@@ -57,13 +58,18 @@ class NodeClassification(Task):
     areas: Literal["auto", "always"] = "auto"
 
     def prepare(self, graph: Graph, rng: np.random.Generator) -> Graph:
+        if graph.graph_of is not None:
+            raise AtollError(
+                f"{graph.name} is a collection of small graphs whose classes are those of whole "
+                f"graphs, not of nodes; choose the task 'graphs'."
+            )
+        return self.with_noise(graph, rng)
+
+    def with_noise(self, graph: Graph, rng: np.random.Generator) -> Graph:
+        """A client's graph with some of its training labels wrong."""
         if self.label_noise == 0 or graph.classes < 2:
             return graph
-        train = np.flatnonzero(graph.train)
-        wrong = rng.permutation(train)[: round(self.label_noise * len(train))]
-        y = graph.y.copy()
-        y[wrong] = (y[wrong] + rng.integers(1, graph.classes, len(wrong))) % graph.classes
-        return graph.relabelled(y=y, train=graph.train, val=graph.val, name=graph.name)
+        return with_wrong_labels(graph, self.label_noise, rng)
 
     def missing(self, graph: Graph) -> str:
         return "" if graph.train.any() else "training node"

@@ -15,7 +15,7 @@ def intruders(stage, root: Path) -> dict[str, Process]:
     from atoll.deploy.flower.certificates import make_authority, make_site_key
 
     known = stage.kits / f"site-{next(iter(stage.sites))}"
-    data, state = next(iter(stage.sites.values())), root / "state"
+    data = next(iter(stage.sites.values()))
     unregistered, wrong = root / "unregistered", root / "wrong"
     for kit in (unregistered, wrong):
         # Not the socket of the site that runs from it.
@@ -23,6 +23,8 @@ def intruders(stage, root: Path) -> dict[str, Process]:
         make_site_key(kit / "site.key", kit / "site.pub")
     make_authority(wrong)  # does not know the server's certificate
     return {
-        what: stage.engine.start_site(kit, what, data, state, root / f"{kit.name}.log")
+        what: stage.engine.start_site(
+            kit, what, data, root / f"state-{kit.name}", root / f"{kit.name}.log"
+        )
         for what, kit in {"unregistered key": unregistered, "wrong authority": wrong}.items()
     }

@@ -6,27 +6,33 @@ from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, 
 
 
 def test_a_phase_begins_with_everybody_and_no_loss():
-    active, last = entered(not_begun(2), torch.tensor(1))
+    active, last, still = entered(not_begun(2), torch.tensor(1))
     assert active.tolist() == [True, True]
     assert last.tolist() == [float("inf")] * 2
+    assert still.tolist() == [0, 0]
 
 
 def test_within_a_phase_who_has_stopped_stays_stopped():
-    before = training(torch.tensor(1), torch.tensor([True, False]), torch.tensor([0.5, 0.4]))
-    active, last = entered(before, torch.tensor(1))
+    losses, counts = torch.tensor([0.5, 0.4]), torch.tensor([0, 2])
+    before = training(torch.tensor(1), torch.tensor([True, False]), losses, counts)
+    active, last, still = entered(before, torch.tensor(1))
     assert active.tolist() == [True, False]
     assert last.tolist() == torch.tensor([0.5, 0.4]).tolist()
-    again, fresh = entered(before, torch.tensor(3))
+    assert still.tolist() == [0, 2]
+    again, fresh, none = entered(before, torch.tensor(3))
     assert again.all()
     assert fresh.isinf().all()
+    assert none.tolist() == [0, 0]
 
 
 def test_a_client_that_missed_the_change_of_phase_starts_afresh_alone():
-    before = training(torch.tensor(1), torch.tensor([False, False]), torch.tensor([0.5, 0.4]))
+    losses, counts = torch.tensor([0.5, 0.4]), torch.tensor([1, 1])
+    before = training(torch.tensor(1), torch.tensor([False, False]), losses, counts)
     before["phase"] = torch.tensor([3, 1])
-    active, last = entered(before, torch.tensor(3))
+    active, last, still = entered(before, torch.tensor(3))
     assert active.tolist() == [False, True]
     assert last.isinf().tolist() == [False, True]
+    assert still.tolist() == [1, 0]
 
 
 def test_who_has_stopped_keeps_its_own_model():

@@ -188,6 +188,29 @@ def test_the_phases_follow_each_other():
     concluded = gala().conclude(outcomes[-1].fed, nested(outcomes[-1].server))
     assert concluded.body["metric/trained_rounds"].tolist() == [4.0] * 3
     assert concluded.body["metric/combined_rounds"].tolist() == [2.0] * 3
+    assert concluded.body["metric/augmented_round"].tolist() == [2.0] * 3
+
+
+def test_added_links_are_described():
+    """Counted anew by each client's own labels, which the server never sees."""
+    parties = matched(overlapping())[0]
+    outcome = train(gala(alpha=AT_ONCE), parties, rounds=3)
+    concluded = gala().conclude(outcome.fed, nested(outcome.server))
+    for k, links in enumerate(outcome.clients["edges/added"].blocks()):
+        y = torch.from_numpy(parties[k].y)
+        told = [float(concluded.body[f"metric/{n}"][k]) for n in ("links_added", "links_ends")]
+        assert told == [len(links), len(set(links[:, 1].tolist()))]
+        alike = [bool(y[a] == y[b]) for a, b in links.tolist()]
+        assert float(concluded.body["metric/links_alike"][k]) == pytest.approx(np.mean(alike))
+
+
+def test_patience_waits_until_losses_stay_still():
+    """A loss counts as still in the second round of a phase at the earliest."""
+    for patience in (1, 2, 3):
+        options = {"alpha": AT_ONCE, "patience": patience}
+        outcomes = [train(gala(**options), overlapping(), rounds=r) for r in range(1, 6)]
+        first = next(i for i, o in enumerate(outcomes, start=1) if phase(o) == 3)
+        assert first == 1 + patience
 
 
 def test_phase_1_can_be_bounded():

@@ -37,7 +37,7 @@ def test_the_server_mixes_by_equation_3():
     method = make("fed-pub", tau=5.0)
     outcome = train(method, parties, rounds=1)
     theta = under(outcome.clients, "model")
-    similarity = functional_similarity(method.model, theta, "sbm", parties[0].features, 0.01, 0)
+    similarity = functional_similarity(method.model, theta, "sbm", parties[0].features, 3, 0.01, 0)
     alpha = mixing_weights(similarity, 5.0)
     assert alpha.sum(1).tolist() == pytest.approx([1.0] * 6)
     for name, sent in under(outcome.server, "model").items():
@@ -184,16 +184,6 @@ def test_the_l1_term_shrinks_masks_and_the_proximal_term_holds_the_model():
     assert drift(100.0) < drift(0.0)
 
 
-def test_as_published_sends_whole_weights_and_mixes_masks():
-    outcome = train(make("fed-pub-as-published"), community_parties(), rounds=2)
-    names = set(outcome.fed.ledger.table().filter(direction="up", step="train")["name"])
-    assert "published_mask/conv1.weight" in names
-    assert not any(name.endswith("#pattern") for name in names)
-    mixed = under(outcome.server, "published_mask")["conv1.weight"]
-    assert mixed.shape[0] == 6
-    assert not torch.equal(mixed, torch.ones_like(mixed))
-
-
 @pytest.mark.parametrize("name", ["fed-pub", "fed-pub-as-published"])
 def test_training_leaves_what_was_sent_alone(name):
     parties = community_parties()
@@ -262,7 +252,9 @@ def test_clients_with_the_same_data_are_most_alike():
     method = make("fed-pub", mix="function")
     outcome = train(method, [odd, odd, even, even], rounds=15)
     theta = under(outcome.clients, "model")
-    similarity = functional_similarity(method.model, theta, "sbm", odd.features, 0.01, 0).numpy()
+    similarity = functional_similarity(
+        method.model, theta, "sbm", odd.features, odd.classes, 0.01, 0
+    ).numpy()
     inside = np.mean([similarity[0, 1], similarity[2, 3]])
     across = similarity[:2, 2:].mean()
     assert inside > across

@@ -49,7 +49,7 @@ class Flare(Engine):
 def _launch(side: str, kit: Path, more: list[str]) -> Launch:
     if not (kit / "startup" / f"fed_{side}.json").is_file():
         raise AtollError(f"'{kit}' is no {side}'s kit; make one with: atoll keys")
-    (kit / "transfer").mkdir(exist_ok=True)
+    (kit / "transfer").mkdir(mode=0o700, exist_ok=True)
     settings = ["secure_train=true", *more, "org=atoll", "config_folder=config"]
     module = f"nvflare.private.fed.app.{side}.{side}_train"
     where = ["-m", str(kit.resolve()), "-s", f"fed_{side}.json"]

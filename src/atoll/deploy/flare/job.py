@@ -22,7 +22,7 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from atoll.deploy.fleet import Fleet
-from atoll.deploy.settings import RUNS, site_from_environment
+from atoll.deploy.settings import RUNS, site_from_environment, voice_from_environment
 from atoll.errors import AtollError
 
 log = logging.getLogger("atoll")
@@ -96,7 +96,8 @@ class AtollController(Controller):  # type: ignore[misc]
             runs = Path(os.environ.get(RUNS, "runs"))
             plan, run_dir = open_run(runs, self.plan, self.experiment)
             fleet = FlareFleet(fl_ctx)
-            Coordinator(plan, run_dir, fleet, lambda: bool(abort_signal.triggered)).run()
+            voice = voice_from_environment()
+            Coordinator(plan, run_dir, fleet, voice, lambda: bool(abort_signal.triggered)).run()
         except AtollError as problem:
             self.system_panic(str(problem), fl_ctx)
 

@@ -58,6 +58,19 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
             _own_rules(part, folder)
             for path in [part, *part.rglob("*")]:
                 path.chmod(0o700 if path.is_dir() or path.suffix == ".sh" else PRIVATE)
+    _keep_no_keys(workspace)
+
+
+def _keep_no_keys(workspace: Path) -> None:
+    """Of all that FLARE's tool has made, only the authority's own key stays with the authority."""
+    project = workspace / _PROJECT
+    state = project / "state" / "cert.json"
+    known = json.loads(state.read_text())
+    root = {name: value for name, value in known.items() if not isinstance(value, dict)}
+    write_json(state, root, PRIVATE)
+    for made in project.iterdir():
+        if made.name.startswith("prod_") or made.name in ("wip", "resources"):
+            shutil.rmtree(made)
 
 
 def _provision(workspace: Path, server: str, port: int, sites: Sequence[str]) -> Path:

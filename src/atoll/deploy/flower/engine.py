@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atoll.deploy.engine import Engine, Launch
-from atoll.deploy.flower.kits import kit_facts, make_kits
+from atoll.deploy.flower.kits import forget, kit_facts, make_kits
 from atoll.deploy.flower.operator import FlowerOperator
 from atoll.deploy.flower.programs import flower_environment
 from atoll.deploy.operator import Operator
 from atoll.deploy.processes import free_port, python, tool
+from atoll.errors import AtollError
 
-_THIS_MACHINE, _ALL_ADDRESSES = "127.0.0.1", "0.0.0.0"
+_THIS_MACHINE = "127.0.0.1"
 
 
 class Flower(Engine):
@@ -22,11 +23,17 @@ class Flower(Engine):
     own_machine = _THIS_MACHINE
 
     def make_kits(self, out: Path, server: str, port: int, sites: Sequence[str]) -> None:
+        _refuse_elsewhere(server)
         make_kits(out, server, port, sites)
+
+    def forget(self, out: Path, site: str) -> None:
+        super().forget(out, site)
+        forget(out / "operator", site)
 
     def server(self, kit: Path, host: str | None = None) -> Launch:
         facts = kit_facts(kit)
-        alone = facts["server"] in ("localhost", _THIS_MACHINE)
+        _refuse_elsewhere(str(facts["server"]))
+        _refuse_elsewhere(host or _THIS_MACHINE)
         command = [
             tool("flower-superlink"),
             *("--ssl-ca-certfile", str(kit / "ca.pem")),
@@ -35,7 +42,7 @@ class Flower(Engine):
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
             *("--database", str((kit / "superlink.db").resolve())),
-            *("--host", host or (_THIS_MACHINE if alone else _ALL_ADDRESSES)),
+            *("--host", host or _THIS_MACHINE),
             *("--port", str(facts["port"])),
         ]
         return Launch(command, flower_environment(kit))
@@ -59,3 +66,12 @@ class Flower(Engine):
         operator = FlowerOperator(kit)
         operator.register()
         return operator
+
+
+def _refuse_elsewhere(host: str) -> None:
+    """Flower's control interface is on the sites' own port and asks nobody who they are."""
+    if host not in ("localhost", _THIS_MACHINE):
+        raise AtollError(
+            f"Flower can't serve '{host}', only this machine: its server takes orders, and code "
+            f"for all sites, from anybody who reaches its port; use --engine nvflare."
+        )

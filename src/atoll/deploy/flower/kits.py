@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from atoll.errors import AtollError
-from atoll.files import folder_whole, write_json
+from atoll.files import PRIVATE, folder_whole, write_json
 
-PUBLIC_KEYS = "sites"
+PUBLIC_KEYS, REGISTERED = "sites", "registered.json"
 
 
 def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
@@ -38,6 +38,16 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
         secret, public = out / f"site-{site}" / "site.key", public_key(out / "operator", site)
         if not (secret.is_file() and public.is_file()):
             make_site_key(secret, public)
+
+
+def forget(operator: Path, site: str) -> None:
+    """The operator registers a site's key no more, and reckons with no SuperNode of it."""
+    public_key(operator, site).unlink(missing_ok=True)
+    if (operator / REGISTERED).is_file():
+        known = json.loads((operator / REGISTERED).read_text())
+        write_json(
+            operator / REGISTERED, {name: n for name, n in known.items() if name != site}, PRIVATE
+        )
 
 
 def public_key(operator: Path, site: str) -> Path:

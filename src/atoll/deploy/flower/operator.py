@@ -8,16 +8,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from atoll.deploy.flower.kits import PUBLIC_KEYS, kit_facts
+from atoll.deploy.flower.kits import PUBLIC_KEYS, REGISTERED, kit_facts
 from atoll.deploy.flower.programs import flower_environment
 from atoll.deploy.operator import JobState, Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.deploy.processes import tool
 from atoll.experiment.config import describe
-from atoll.files import write_json, write_text, write_toml
+from atoll.files import PRIVATE, write_json, write_text, write_toml
 
 _SECONDS_FOR_A_COMMAND = 120.0
-_REGISTERED = "registered.json"
 _APP = {
     "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
     "project": {
@@ -59,7 +58,7 @@ class FlowerOperator(Operator):
             "root-certificates": str(self.kit / "ca.pem"),
         }
         config = {"superlink": {"default": "atoll", "atoll": connection}}
-        write_toml(Path(self.env["FLWR_HOME"], "config.toml"), config)
+        write_toml(Path(self.env["FLWR_HOME"], "config.toml"), config, PRIVATE)
 
     def register(self) -> None:
         """Make the sites' keys known to the SuperLink, and note which SuperNode is which site's."""
@@ -69,7 +68,7 @@ class FlowerOperator(Operator):
             if known.get(key.stem) not in there:
                 output = self._flwr("supernode", "register", str(key), "atoll", "--name", key.stem)
                 known[key.stem] = str(output["node-id"])
-                write_json(self.kit / _REGISTERED, known)
+                write_json(self.kit / REGISTERED, known, PRIVATE)
 
     def submit(self, plan: Plan) -> str:
         with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +103,7 @@ class FlowerOperator(Operator):
 
     def _registered(self) -> dict[str, str]:
         """The number of each site's SuperNode."""
-        path = self.kit / _REGISTERED
+        path = self.kit / REGISTERED
         return json.loads(path.read_text()) if path.is_file() else {}
 
     def supernodes(self) -> list[dict[str, Any]]:
@@ -121,6 +120,7 @@ class FlowerOperator(Operator):
                 text=True,
                 timeout=_SECONDS_FOR_A_COMMAND,
                 check=False,
+                umask=0o077,
             )
         except subprocess.TimeoutExpired:
             raise OutOfTouch(f"flwr {arguments[0]} did not answer in time.") from None

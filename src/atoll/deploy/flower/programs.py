@@ -15,7 +15,7 @@ SOCKET = "ATOLL_SITE_SOCKET"
 def flower_environment(kit: Path) -> dict[str, str]:
     """No telemetry, no look for updates; Flower's own folder lies in the kit, not in the home."""
     folder = kit / "flower"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Flower runs its own programs by name.
     path = f"{Path(tool('flower-superlink')).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return quiet_environment() | {

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from atoll.deploy.fleet import Fleet
 from atoll.deploy.flower.payload import content, record
-from atoll.deploy.settings import RUNS
+from atoll.deploy.settings import RUNS, voice_from_environment
 
 server = ServerApp()
 _BETWEEN_LOOKS = 0.2
@@ -69,4 +69,4 @@ def main(grid: Grid, context: Context) -> None:
     )
     supernodes = json.loads(str(context.run_config["supernodes"]))
     fleet = FlowerFleet(grid, {site: int(number) for site, number in supernodes.items()})
-    Coordinator(plan, run_dir, fleet).run()
+    Coordinator(plan, run_dir, fleet, voice_from_environment()).run()

@@ -117,3 +117,16 @@ def augmented(cohort: Cohort, links: Ragged) -> Cohort:
         return cohort.with_graphs([with_links(graph, block.numpy()) for graph, block in blocks])
 
     return cohort.latest("augmented", (links,), build)
+
+
+# What is told of the links that were added.
+LINK_FIGURES = ("links_added", "links_ends", "links_alike")
+
+
+def link_figures(links: Tensor, y: np.ndarray) -> tuple[float, float, float]:
+    """Of links ``[m, 2]`` from anchors to other nodes: how many, to how many different nodes, and
+    the share that joins one class, of those whose classes are known; 0 where there are none."""
+    start, end = links.numpy().T
+    known = (y[start] >= 0) & (y[end] >= 0)
+    alike = float((y[start] == y[end])[known].mean()) if known.any() else 0.0
+    return float(len(links)), float(len(np.unique(end))), alike

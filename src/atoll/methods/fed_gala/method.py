@@ -12,7 +12,14 @@ from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client
-from atoll.methods.fed_gala.augment import anchor_links, augmented, mean_over_owners, of_anchors
+from atoll.methods.fed_gala.augment import (
+    LINK_FIGURES,
+    anchor_links,
+    augmented,
+    link_figures,
+    mean_over_owners,
+    of_anchors,
+)
 from atoll.methods.fed_gala.convergence import entered, not_begun, received_by, training
 from atoll.methods.global_model import GlobalModel
 from atoll.methods.proximal import adapted, first_pull, without_effect
@@ -20,7 +27,7 @@ from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import nll
 from atoll.tasks.pairs import link_loss, positive_links, sample_negatives
-from atoll.tree import Kinds, Params, flat, sq_dist
+from atoll.tree import Kinds, Params, sq_dist
 
 log = logging.getLogger("atoll")
 # The phases of Algorithm 3; the second is one exchange, at the end of the first's last round.
@@ -37,8 +44,9 @@ class FedGala(GlobalModel):
     ``link_weight L_GAE + (1 - link_weight) L_C`` (eq. 3.1, equal weights): the cross-entropy of
     the labelled nodes and that of all links with as many sampled non-links (eq. 2.8 and 2.10),
     both on the class scores ``Z = GCN(X, A)`` (eq. 2.6). The server averages (eq. 3.2). A client
-    has converged when its loss differs by less than ``alpha`` from the last round's; it stops
-    training, but its last model keeps counting. The phase ends when all have converged.
+    has converged when its loss differs by less than ``alpha`` from the last round's, ``patience``
+    rounds in a row (1, as in the thesis); it stops training, but its last model keeps counting. The
+    phase ends when all have converged.
 
     **Phase 2** (Algorithm 6). Clients send ``Z`` of their anchors and nothing else. The server
     takes each anchor's mean over its owners (eq. 3.3) and returns to each client those of its own
@@ -62,7 +70,14 @@ class FedGala(GlobalModel):
     - "A link is added": ``candidates = "new"`` leaves out the anchor itself and its neighbours,
       where a link would change nothing. Eq. 3.4 to the letter searches ``all`` nodes.
     - The prose uses global embeddings for all anchors, eq. 3.4 for anchor i only; we follow it.
-    - Phase 1 has no end but convergence. ``combined_rounds`` bounds it (0: it may take all).
+    - Phase 1 may end on the plateau that training begins with, where embeddings say little and
+      links join what is not alike; ``patience`` above 1 waits until losses stay still. A run's
+      figures tell: ``links_alike``, the share of added links that join one class.
+    - Eq. 2.10 sums over all pairs of nodes, a node and itself included; here links and non-links
+      are of two nodes. Layers have biases, which the thesis does not write. Its proximal step adds
+      mu times the distance without a learning rate; here the pull is a term of the loss.
+    - Phase 1 has no end but convergence, which takes more than 100 rounds on Cora with 8 clients.
+      ``combined_rounds`` bounds it (0, as in the thesis: it may take all).
     - mu of the proximal variants follows :func:`atoll.methods.proximal.adapted` on the weighted
       mean of the clients' losses, and forgets the last loss when the phase changes, and with it
       the loss.
@@ -71,11 +86,16 @@ class FedGala(GlobalModel):
     training begins with phase 3: FedAvg, or with ``mu`` FedProx, that stops when all converged.
     """
 
+    paper = ("fed-gala/table-5-1",)
+    usual_partition = "louvain-anchors"
+
     tasks = ("nodes",)
     needs_anchors = True
+    complete_after = "augmented_round"
     # Whether phase 2 adds links.
     augments: ClassVar[bool] = True
 
+    epochs: int = 3
     fraction: float = option(
         1.0, at_least=1, at_most=1, why="every client must say every round whether it has converged"
     )
@@ -85,8 +105,9 @@ class FedGala(GlobalModel):
     link_mean: Literal["pairs", "nodes"] = "nodes"
     alpha: float = option(0.001, at_least=0)
     task_alpha: float = option(0.0001, at_least=0)
+    patience: int = option(1, at_least=1)
     steady_loss: bool = True
-    combined_rounds: int = option(0, at_least=0)
+    combined_rounds: int = option(20, at_least=0)
     links: int = option(1, at_least=1)
     candidates: Literal["new", "all"] = "new"
     mu: float = option(0.0, at_least=0)
@@ -101,7 +122,12 @@ class FedGala(GlobalModel):
         embedding = torch.zeros(count, info.classes, dtype=info.dtype)
         return super().start(info, seed) | {
             "prox": first_pull(self.mu),
-            "phase": {"now": torch.tensor(first), "rounds": zero, "combined_rounds": zero},
+            "phase": {
+                "now": torch.tensor(first),
+                "rounds": zero,
+                "combined_rounds": zero,
+                "augmented": zero,
+            },
             "anchor": {"numbers": numbers, "embedding": embedding},
         }
 
@@ -116,7 +142,7 @@ class FedGala(GlobalModel):
             return server
         server, converged = self.train_all(fed, server)
         if phase == COMBINED and (converged or r == self.combined_rounds):
-            return in_phase(TASK, self.augment_all(fed, server) if self.augments else server)
+            return in_phase(TASK, self.augment_all(fed, server, r) if self.augments else server)
         return in_phase(DONE, server) if converged else server
 
     def hurried(self) -> Method:
@@ -140,21 +166,22 @@ class FedGala(GlobalModel):
             prox = adapted(prox, found["loss"])
         combined_rounds = phase["combined_rounds"] + (phase["now"] == COMBINED)
         phase = phase | {"rounds": phase["rounds"] + 1, "combined_rounds": combined_rounds}
-        model = self.averaged(fed, total, clients)
-        return server | {"model": model, "prox": prox, "phase": phase}, not found["training"] > 0
+        model = self.moved(server, self.averaged(fed, total, clients))
+        return server | model | {"prox": prox, "phase": phase}, not found["training"] > 0
 
     @client_step
     def train(self, client: Client, model: Params, phase: Params, prox: Params) -> Reply:
         """ClientUpdate (Algorithm 5) of the clients that have not converged yet."""
-        active, last_K = entered(client.state["training"], phase["now"])
+        active, last_K, still = entered(client.state["training"], phase["now"])
         loss_K = last_K
         if bool(active.any()):
             combined = int(phase["now"][0]) == COMBINED
             found_K = self.client_update(client, model, active, combined, prox["mu"])
             loss_K = torch.where(active, found_K, last_K)
             alpha = self.alpha if combined else self.task_alpha
-            active = active & ((loss_K - last_K).abs() >= alpha)
-        client.state["training"] = training(phase["now"], active, loss_K)
+            still = torch.where((loss_K - last_K).abs() < alpha, still + 1, 0)
+            active = active & (still < self.patience)
+        client.state["training"] = training(phase["now"], active, loss_K, still)
         metric = {"training": active.double()} | ({"loss": loss_K} if self.adaptive else {})
         return Reply(model=client.state["model"], metric=metric, weight=self.weight(client))
 
@@ -193,8 +220,8 @@ class FedGala(GlobalModel):
         with torch.no_grad():
             return self.total_loss(w, client.cohort, None, same).double()
 
-    def augment_all(self, fed: Federation, server: Kinds) -> Kinds:
-        """Phase 2 (Algorithm 6)."""
+    def augment_all(self, fed: Federation, server: Kinds, r: int) -> Kinds:
+        """Phase 2 (Algorithm 6), after round r."""
         numbers, known = server["anchor"]["numbers"], server["anchor"]["embedding"]
         due = dict(zip(fed.clients, numbers.sizes, strict=True))
         expect = {"anchors": RaggedLike(known.new_zeros(known.shape[1]), exactly=due)}
@@ -203,7 +230,7 @@ class FedGala(GlobalModel):
         Z_G = mean_over_owners(sent.values, own.values, len(known))
         returned = {"anchors": Ragged(Z_G[own.values], own.sizes)}
         fed.ask("augment", each={"embedding": returned}, to=replies.clients, expect={})
-        return server | {"anchor": {"numbers": numbers, "embedding": Z_G}}
+        return augmented_in(r, server) | {"anchor": {"numbers": numbers, "embedding": Z_G}}
 
     @client_step
     def share_anchors(self, client: Client) -> Reply:
@@ -225,7 +252,8 @@ class FedGala(GlobalModel):
             return self.model.apply(client.state["model"], client.cohort)
 
     def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
-        phase, pull = server["phase"], without_effect(self.mu, self.epochs)
+        phase = server["phase"]
+        pull = without_effect(self.mu, self.epochs) + super().remarks(server, concluded)
         if self.augments and not len(server["anchor"]["numbers"].values):
             return [
                 "no link was added, since no two clients share a node; use a partition or data "
@@ -242,14 +270,31 @@ class FedGala(GlobalModel):
         ]
 
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
-        """How many rounds were trained in all, and in phase 1."""
-        phase, k = server["phase"], len(fed.clients)
-        rounds = {
-            "trained_rounds": phase["rounds"].double().expand(k),
-            "combined_rounds": phase["combined_rounds"].double().expand(k),
-        }
-        weight = torch.ones(k, dtype=torch.float64)
-        return Replies(fed.clients, flat({"metric": rounds}), weight, fed.places(fed.clients))
+        """How many rounds were trained in all, and in phase 1; when links were added, and which."""
+        phase = server["phase"]
+        if int(phase["augmented"]):
+            metrics = {"metric": dict.fromkeys(LINK_FIGURES, SCALAR)}
+            replies = fed.ask("describe_links", expect=metrics)
+        else:
+            weight = torch.ones(len(fed.clients), dtype=torch.float64)
+            replies = Replies(fed.clients, {}, weight, fed.places(fed.clients))
+        counts = {"trained_rounds": phase["rounds"], "combined_rounds": phase["combined_rounds"]}
+        if self.augments:
+            counts["augmented_round"] = phase["augmented"]
+        k = len(replies.clients)
+        return replies | {"metric": {name: n.double().expand(k) for name, n in counts.items()}}
+
+    @client_step
+    def describe_links(self, client: Client) -> Reply:
+        """How many links were added, to how many nodes, and which share of them is of one class."""
+        blocks = zip(client.state["edges"]["added"].blocks(), client.cohort.graphs, strict=True)
+        rows = torch.tensor([link_figures(links, graph.y) for links, graph in blocks])
+        return Reply(metric={n: rows[:, i].double() for i, n in enumerate(LINK_FIGURES)})
+
+
+def augmented_in(r: int, server: Kinds) -> Kinds:
+    """The state that remembers when links were added."""
+    return server | {"phase": server["phase"] | {"augmented": torch.tensor(r)}}
 
 
 def in_phase(phase: int, server: Kinds) -> Kinds:

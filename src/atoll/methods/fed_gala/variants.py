@@ -2,7 +2,7 @@
 
 from atoll.federation.protocol import Federation
 from atoll.methods.base import register
-from atoll.methods.fed_gala.method import FedGala
+from atoll.methods.fed_gala.method import FedGala, augmented_in
 from atoll.tree import Kinds
 
 
@@ -14,6 +14,8 @@ class FedGalaP(FedGala):
     still that every client counts as converged within some 20 rounds, long before mu has come down.
     """
 
+    paper = ("fed-gala/table-5-2",)
+
     mu: float = 1.0
     adaptive: bool = True
 
@@ -21,6 +23,8 @@ class FedGalaP(FedGala):
 @register("no-augment")
 class NoAugment(FedGala):
     """Fed-GALA without phase 2: links are learnt from, none is added (thesis, Section 5.3)."""
+
+    paper = ("fed-gala/table-5-3",)
 
     needs_anchors = False
     augments = False
@@ -33,6 +37,8 @@ class MaxAugment(FedGala):
     A client knows which of its nodes are anchors; the server does not, and no embedding leaves.
     """
 
-    def augment_all(self, fed: Federation, server: Kinds) -> Kinds:
+    paper = ("fed-gala/table-5-3",)
+
+    def augment_all(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         fed.ask("augment", expect={})
-        return server
+        return augmented_in(r, server)

@@ -1,5 +1,6 @@
 """Federated averaging on subgraphs with halo nodes: other clients' nodes, by their embeddings."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -64,6 +65,10 @@ class FedGNN(GlobalModel):
       (0: not). Its pseudo items hide which rows of an embedding table change; there is none here.
     """
 
+    paper = ("fed-pub/table-2",)
+
+    tasks = ("nodes", "links")
+
     private = PRIVATE | {"halo"}
 
     match: Literal["similar", "anchors"] = "similar"
@@ -94,22 +99,27 @@ class FedGNN(GlobalModel):
         }
         return super().join(client) | {"halo": halo}
 
+    @property
+    def recurring(self) -> Mapping[str, int]:
+        return {"embed": self.every}
+
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         halo = self.exchange(fed, server) if (r - 1) % self.every == 0 else {}
         chosen, total = self.train_some(fed, server, each=halo)
         new = len(halo["halo"]["linked_to"].values) if halo else 0
         sent = {"sent": server["halo"]["sent"] + new}
-        return {**server, "model": self.averaged(fed, total, chosen), "halo": sent}
+        return {**server, **self.moved(server, self.averaged(fed, total, chosen)), "halo": sent}
 
     def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        usual = super().remarks(server, concluded)
         if int(server["halo"]["sent"]):
-            return []
+            return usual
         remedy = (
             "use data or a partition with shared nodes, or method.match=similar"
             if self.needs_anchors
             else f"lower method.threshold ({self.threshold:g})"
         )
-        return [f"no node matched another client's, so no graph was expanded; {remedy}."]
+        return [f"no node matched another client's, so no graph was expanded; {remedy}.", *usual]
 
     def exchange(self, fed: Federation, server: Kinds) -> Kinds:
         """Ask this round's clients for embeddings and find the halo nodes of each."""

@@ -4,25 +4,52 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.cohort import Cohort
+from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.tables import updated
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
-from atoll.methods.fed_pub.method import FedPub, mixed, times
+from atoll.methods.fed_pub.method import FedPub, thresholded
+from atoll.models.base import glorot
 from atoll.ops.similarity import mixing_weights
-from atoll.tree import Kinds, Params
+from atoll.rng import server_stream
+from atoll.tree import Kinds, Params, times
 
 
 @register("fed-pub-as-published")
 class FedPubAsPublished(FedPub):
     """FED-PUB by its authors' released code where that differs from the text (see ``fed-pub``).
 
-    The two penalties carry no gradient, ``w_i`` travels whole, masks are sent and mixed as well,
-    and the proxy's blocks are not connected. ``l1`` and ``proximal`` therefore change nothing.
+    - The two penalties are computed on detached tensors and carry no gradient; ``l1`` and
+      ``proximal`` change nothing.
+    - ``w_i`` travels whole, and so do the masks, both ways. The server mixes both, but a client
+      loads the mixture without its masks and goes on with its own: in effect masks are local, as in
+      the text.
+    - Similarity is that of the masked models ``w_i * mu_i`` with entries below ``threshold`` at
+      zero, as in the text.
+    - The proxy's blocks are not connected.
+    - The classifier's weight and bias start by Glorot and Bengio (2010), the bias as a row.
+
+    Masks shrink although nothing pulls at them: an entry of the first layer whose word no node of
+    the client has gets no gradient but the weight decay's, 1e-6 times one, and Adam makes a full
+    step of any gradient that is the same again and again. So the threshold decides how long unseen
+    words stay, and the number of steps how many are left.
     """
+
+    paper = ("fed-pub/table-3",)
 
     private = PRIVATE
     across: ClassVar[float] = 0.0
+
+    def initial_model(self, info: Info | Cohort, seed: int) -> Params:
+        params = super().initial_model(info, seed)
+        if "classifier.weight" in params:
+            rng = server_stream(seed, 0, "initial classifier")
+            wide, classes = params["classifier.weight"].shape
+            params["classifier.weight"] = glorot(rng, wide, classes).to(info.dtype)
+            if "classifier.bias" in params:
+                params["classifier.bias"] = glorot(rng, 1, classes)[0].to(info.dtype)
+        return params
 
     def start(self, info: Info, seed: int) -> Kinds:
         server = super().start(info, seed)
@@ -33,20 +60,34 @@ class FedPubAsPublished(FedPub):
         sent = {"model": server["model"], "published_mask": server["published_mask"]}
         one = {kind: {name: p[0] for name, p in sent[kind].items()} for kind in sent}
         replies = fed.ask("train", each=sent, expect=one | self.similarity.like(server))
-        S = self.similarity.between(replies["model"], server, replies, fed.seed)
+        w, mu = replies["model"], replies["published_mask"] if self.masks else {}
+        theta = times(w, thresholded(mu, self.kept(mu)))
+        S = self.similarity.between(theta, server, replies, fed.seed)
         alpha = mixing_weights(S, self.tau, self.community)
-        mixture = {kind: mixed(alpha, replies[kind]) for kind in sent}
+        mixture = {
+            kind: fed.mixed(alpha, replies[kind], sent[kind], replies.rows)
+            for kind in sent
+            if sent[kind]
+        }
         return updated(server, replies.rows, similarity={"between": S}, **mixture)
 
     @client_step
     def train(self, client: Client, model: Params, published_mask: Params) -> Reply:
+        """The mixed masks that it is sent are not used."""
         w, mu = client.descend(
             lambda w, mu: self.objective(client, w, mu, model),
             {name: p.clone() for name, p in model.items()},
-            {name: m.clone() for name, m in published_mask.items()},
+            client.state["mask"],
         )
         theta, _ = self.used(client, w, mu)
-        return Reply(model=w, published_mask=mu, **self.similarity.sent(client, theta))
+        mask = {name: m.clone() for name, m in mu.items()}
+        return Reply(model=w, published_mask=mask, **self.similarity.sent(client, theta))
 
     def objective(self, client: Client, w: Params, mu: Params, given: Params) -> Tensor:
         return client.loss(times(w, mu), training=True)
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        if not super().remarks(server, concluded):
+            return []
+        return [f"no mask dropped an entry, so every client used its whole model; give it more "
+                f"rounds, or raise method.threshold ({self.threshold:g})."]  # fmt: skip

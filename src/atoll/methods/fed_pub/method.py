@@ -14,7 +14,7 @@ from atoll.methods.fed_pub.proxy import ProxyKind
 from atoll.methods.fed_pub.similarity import Measure, Similarity, similarity_by
 from atoll.ops.similarity import mixing_weights
 from atoll.options import option
-from atoll.tree import Kinds, Params, replicated, sq_dist
+from atoll.tree import Kinds, Params, replicated, sq_dist, times
 
 
 @register("fed-pub")
@@ -40,8 +40,11 @@ class FedPub(Method):
     - ``l1_norm``: eq. 4 with the sum of the mask's entries (``sum``) makes Adam drive nearly every
       mask to zero at the paper's ``l1 = 0.001``, since an entry's pull of 0.001 outweighs its share
       of the task's gradient. ``mean``, the default, divides by their number.
-    - ``tau`` is 3 for disjoint and 5 for overlapping clients in the paper; its Table 10 comes out
-      with 10 (docs/fed-pub.md).
+    - ``tau`` is 3 for disjoint and 5 for overlapping clients in the paper.
+    - ``theta_i`` is sent and ``w_i`` starts from a mixture of them, so masks that stay above one
+      multiply a weight again in every round. Where nothing holds them the model grows without
+      bound: on ``digits``, dealt out at random to ten clients, it overflows after 160 rounds. In
+      the released code ``w_i`` travels and this can't happen.
     - The text calls one symbol both the weight of the L1 term and the threshold; here they are two.
     - What the released code does instead is a method of its own, ``fed-pub-as-published``.
 
@@ -53,6 +56,8 @@ class FedPub(Method):
     graph dressed in features of its own (Table 9) and send the embedding. ``community`` above -1
     mixes only clients that are more alike than that (Table 11: 0.5).
     """
+
+    paper = ("fed-pub/table-2",)
 
     private = PRIVATE | {"mask", "weight"}
     # How likely an edge between the proxy's blocks is.
@@ -100,7 +105,7 @@ class FedPub(Method):
         theta, kept = unmasked(replies["model"])
         S = self.similarity.between(theta, server, replies, fed.seed)
         alpha = mixing_weights(S, self.tau, self.community)
-        mixture = mixed(alpha, theta)
+        mixture = fed.mixed(alpha, theta, server["model"], replies.rows)
         return updated(server, replies.rows, model=mixture, kept=kept, similarity={"between": S})
 
     @client_step
@@ -117,10 +122,14 @@ class FedPub(Method):
 
     def used(self, client: Client, w: Params, mu: Params) -> tuple[Params, Params]:
         """The model ``theta`` that a client uses from now on, and which entries it keeps."""
-        kept = {name: m.abs() >= self.threshold for name, m in mu.items()}
+        kept = self.kept(mu)
         theta = times(w, thresholded(mu, kept))
         client.state |= {"model": theta, "mask": mu, "weight": {name: w[name] for name in mu}}
         return theta, kept
+
+    def kept(self, mu: Params) -> Params:
+        """Which entries of masks count."""
+        return {name: m.abs() >= self.threshold for name, m in mu.items()}
 
     def objective(self, client: Client, w: Params, mu: Params, given: Params) -> Tensor:
         """Eq. 4, one number per client ``[K]``."""
@@ -137,9 +146,21 @@ class FedPub(Method):
         """How the server compares clients."""
         return similarity_by(self.mix, self.model, self.proxy, self.across)
 
+    def similarities(self, server: Kinds) -> Tensor:
+        between: Tensor = server["similarity"]["between"]
+        return between
+
     def conclude(self, fed: Federation, server: Kinds) -> Replies:
         """``model_size``: the share of a client's parameters that it uses and sends."""
         return fed.ask("weigh", expect={"metric": {"model_size": SCALAR}})
+
+    def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        whole = concluded is not None and bool((concluded["metric"]["model_size"] == 1).all())
+        if not (self.masks and whole):
+            return []
+        return [f"no mask dropped an entry, so every client used and sent its whole model; give it "
+                f"more rounds, raise method.threshold ({self.threshold:g}) or method.l1 "
+                f"({self.l1:g}), or set method.l1_norm=sum."]  # fmt: skip
 
     @client_step
     def weigh(self, client: Client) -> Reply:
@@ -148,16 +169,6 @@ class FedPub(Method):
             dropped_K += (m.abs() < self.threshold).flatten(1).sum(1)
         size = sum(p[0].numel() for p in client.state["model"].values())
         return Reply(metric={"model_size": 1 - dropped_K / size})
-
-
-def mixed(alpha: Tensor, values_K: Params) -> Params:
-    """``sum_j alpha_ij theta_j`` (eq. 3)."""
-    return {name: torch.tensordot(alpha, v, dims=1) for name, v in values_K.items()}
-
-
-def times(w: Params, mu: Params) -> Params:
-    """``theta = w * mu``."""
-    return {name: p * mu[name] if name in mu else p for name, p in w.items()}
 
 
 def thresholded(mu: Params, kept: Params) -> Params:

@@ -89,8 +89,10 @@ class ByFunction(Similarity):
     across: float
 
     def between(self, theta: Params, server: Kinds, replies: Replies, seed: int) -> Tensor:
-        features = int(server["proxy"]["features"])
-        return functional_similarity(self.model, theta, self.proxy, features, self.across, seed)
+        features, classes = (int(server["proxy"][what]) for what in ("features", "classes"))
+        return functional_similarity(
+            self.model, theta, self.proxy, features, classes, self.across, seed
+        )
 
 
 class ByFunctionOfOwnFeatures(ByFunction):
@@ -106,7 +108,8 @@ class ByFunctionOfOwnFeatures(ByFunction):
 
     def like(self, server: Kinds) -> Kinds:
         one_K = {name: p[:1] for name, p in server["model"].items()}
-        width = embedding_width(self.model, one_K, int(server["proxy"]["features"]))
+        sizes = (int(server["proxy"][what]) for what in ("features", "classes"))
+        width = embedding_width(self.model, one_K, *sizes)
         return {"embedding": {"mean": next(iter(one_K.values())).new_zeros(width)}}
 
 

@@ -73,6 +73,10 @@ class FedSagePlus(OnMendedGraphs):
       own at random, and scales the gradient up to stand for all.
     """
 
+    paper = ("fed-pub/table-2",)
+
+    tasks = ("nodes", "links")
+
     private = PRIVATE | {"generator", "generator_optimizer", "mended"}
 
     model: Model = field(default_factory=SAGE)

@@ -10,6 +10,7 @@ from atoll.federation.tables import updated
 from atoll.methods.base import Info, Method, register
 from atoll.methods.client import Client
 from atoll.methods.gcfl.clustering import dtw_distances, min_cut
+from atoll.methods.layers import without_layers
 from atoll.ops.similarity import cosine
 from atoll.options import option
 from atoll.tree import Kinds, Params, replicated
@@ -42,15 +43,20 @@ class GCFL(Method):
       the released code; the text has neither.
     - ``evaluates`` says which model a client is scored with: ``local``, the one it has just trained
       (as in FED-PUB's code), or ``cluster``, its cluster's new one (as in GCFL's).
-    - In the original only the graph convolutions are shared. Here, as FED-PUB's Appendix B.2 runs
-      it, clusters share whole models.
+    - In the original only the graph convolutions are shared; the input layer, the layer after the
+      read-out and the classifier stay with each client: ``own_layers``, for the model ``gin``
+      ``["input", "post", "classifier"]``. By default, as FED-PUB's Appendix B.2 runs it, clusters
+      share whole models.
     - Thresholds belong to the norm of an update, which grows with the model, the learning rate and
       the local epochs. FED-PUB is silent about its own. Under its settings (Cora, CiteSeer and
       PubMed, 10 clients, never split) an update's norm is 1.4 to 5.4 and their mean's 0.3 to 3.6;
       the defaults, outside of both, let every cluster split as soon as it may. An ``eps1`` of 1
       was better on CiteSeer's validation nodes and worse on Cora's, by half a point. The original
-      has 0.025 to 0.08 for ``eps1`` and 0.045 to 0.4 for ``eps2``, at a tenth of the rate.
+      has 0.025 to 0.08 for ``eps1`` and 0.045 to 0.4 for ``eps2``, at a tenth of the rate and for
+      the shared layers alone.
     """
+
+    paper = ("fed-pub/table-2", "gcfl/one-dataset", "gcfl/dataset-per-client")
 
     eps1: float = option(10.0, at_least=0)
     eps2: float = option(0.0, at_least=0)
@@ -60,11 +66,12 @@ class GCFL(Method):
     window: int = option(10, at_least=2)
     standardise: bool = False
     evaluates: Literal["local", "cluster"] = "local"
+    own_layers: tuple[str, ...] = ()
 
     def start(self, info: Info, seed: int) -> Kinds:
         k = info.clients
         server: Kinds = {
-            "model": replicated(self.initial_model(info, seed), k),
+            "model": replicated(self.public(self.initial_model(info, seed)), k),
             "cluster": {"of": torch.zeros(k, dtype=torch.int64)},
         }
         if self.sequences:
@@ -79,7 +86,9 @@ class GCFL(Method):
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         theta = server["model"]
         one_reply = {name: p[0] for name, p in theta.items()}
-        replies = fed.ask("train", each={"model": theta}, expect={"model": one_reply})
+        replies = fed.ask(
+            "train", each={"model": theta}, expect={"model": one_reply}, weighted=True
+        )
         rows = replies.rows
         update = {name: p - theta[name][rows] for name, p in replies["model"].items()}
         d = torch.cat([p.flatten(1) for p in update.values()], dim=1)
@@ -88,15 +97,23 @@ class GCFL(Method):
             server = updated(server, rows, window=window)
         if r > self.warmup:
             server = self.divided(server, rows, d)
-        model = moved(theta, update, server["cluster"]["of"], rows, replies.weight)
+        model = moved(fed, theta, update, server["cluster"]["of"], rows, replies.weight)
         return server | {"model": model}
 
     @client_step
     def train(self, client: Client, model: Params) -> Reply:
-        return Reply(model=client.fit(model), weight=client.cohort.labelled)
+        return Reply(model=self.public(client.fit(model)), weight=client.cohort.labelled)
+
+    def public(self, params: Params) -> Params:
+        return without_layers(params, self.own_layers)
 
     def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
         return {"each": {"model": server["model"]}} if self.evaluates == "cluster" else {}
+
+    def similarities(self, server: Kinds) -> Tensor:
+        """One where two clients are in the same cluster."""
+        of: Tensor = server["cluster"]["of"]
+        return (of[:, None] == of[None, :]).double()
 
     def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
         of = server["cluster"]["of"]
@@ -163,7 +180,9 @@ def absent(members: Tensor, answered: Tensor) -> Tensor:
     return torch.nonzero(silent).flatten()
 
 
-def moved(theta: Params, update: Params, of: Tensor, answered: Tensor, weight: Tensor) -> Params:
+def moved(
+    fed: Federation, theta: Params, update: Params, of: Tensor, answered: Tensor, weight: Tensor
+) -> Params:
     """Each client's model, moved by the weighted mean of its cluster's updates.
 
     ``theta_c <- theta_c + sum_i (n_i / n_c) d_i``, as one product with the matrix of shares
@@ -173,7 +192,5 @@ def moved(theta: Params, update: Params, of: Tensor, answered: Tensor, weight: T
     clusters, place = torch.unique(of, return_inverse=True)
     together = (clusters[:, None] == of[answered][None, :]).double() * weight.double()
     share = together / together.sum(1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
-    return {
-        name: p + torch.tensordot(share.to(p.dtype), update[name], dims=1)[place]
-        for name, p in theta.items()
-    }
+    means = fed.mixed(share, update, {name: d.new_zeros(()) for name, d in update.items()})
+    return {name: p + means[name][place] for name, p in theta.items()}

@@ -16,5 +16,7 @@ class FedMLP(BatchedMLP, GlobalModel):
     (0: all of them); the server takes the mean, every client counting the same (``weights``).
     """
 
+    paper = ("gfl-appnp/table-2-sc",)
+
     evaluates: Literal["local", "global"] = "global"
     weights: Literal["labelled", "labelled-and-size", "equal"] = "equal"

@@ -66,6 +66,13 @@ class GFLAPPNP(Method):
     ``M_j`` is that point. ``noisy`` is the paper's answer.
     """
 
+    paper = (
+        "gfl-appnp/table-2-subcora",
+        "gfl-appnp/table-2-dnc",
+        "gfl-appnp/table-2-sc",
+        "gfl-appnp/table-2-snc",
+    )
+
     tasks = ("nodes",)
     needs_labels = False
     weighs_classes = False
@@ -140,7 +147,7 @@ class GFLAPPNP(Method):
         W = server["model"]
         hidden = {"mean": torch.zeros_like(server["context"]["others"][0])}
         expect = {"hidden": hidden, "jacobian": jacobians.like(W, self.form)}
-        replies = fed.ask("represent", shared={"model": W}, expect=expect)
+        replies = fed.ask("represent", shared={"model": W}, expect=expect, weighted=True)
         A = server["network"]["mixing"].clone().fill_diagonal_(0)[:, replies.rows]
         trains, grad_h = replies.weight > 0, replies["jacobian"]
         rows = replies.rows[trains]
@@ -160,7 +167,7 @@ class GFLAPPNP(Method):
         """``test_accuracy_by_mean``: test points judged by the mean of all of a client's points."""
         shared, each = {"model": server["model"]}, {"context": context_of(server)}
         expect = {"metric": {"test_accuracy_by_mean": SCALAR}}
-        replies = fed.ask("judge_by_mean", shared=shared, each=each, expect=expect)
+        replies = fed.ask("judge_by_mean", shared=shared, each=each, expect=expect, weighted=True)
         tested = zip(replies.clients, replies.weight.tolist(), strict=True)
         return replies.without({client for client, points in tested if points == 0})
 

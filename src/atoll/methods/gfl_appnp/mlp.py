@@ -11,3 +11,5 @@ class LoneMLPs(BatchedMLP, Alone):
     A round is I = ``epochs`` updates on ``batch`` of a client's points, drawn anew for each update
     (0: all of them). Nothing is communicated.
     """
+
+    paper = ("gfl-appnp/table-2-sc",)

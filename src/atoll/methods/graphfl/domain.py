@@ -35,6 +35,8 @@ class GraphFLDomain(NewDomain):
     is personalised federated meta-learning: every client adapts to its own training nodes.
     """
 
+    paper = ("graphfl/table-2",)
+
     order: Literal["first", "second"] = "second"
     weights: Literal["labelled", "labelled-and-size", "equal"] = "equal"
 

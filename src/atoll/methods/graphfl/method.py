@@ -51,6 +51,8 @@ class GraphFL(GlobalModel):
     uses Cluster-GCN for Amazon2M and gives no numbers.
     """
 
+    paper = ("graphfl/figure-1",)
+
     tasks = ("nodes",)
 
     beta: float = option(0.1, at_least=0)
@@ -73,7 +75,7 @@ class GraphFL(GlobalModel):
     def round(self, fed: Federation, server: Kinds, r: int) -> Kinds:
         theta_hat = self.maml(fed, server["model"])
         chosen, total = self.train_some(fed, {"model": theta_hat}, "finetune")
-        return {"model": self.averaged(fed, total, chosen)}
+        return self.moved(server, self.averaged(fed, total, chosen))
 
     def maml(self, fed: Federation, theta: Params) -> Params:
         """Stage I: ``theta - beta sum_i g_i``, or their mean."""
@@ -83,6 +85,7 @@ class GraphFL(GlobalModel):
                 shared={"model": theta},
                 to=self.chosen(fed),
                 expect={"gradient": theta},
+                weighted=True,
             )
         except NoReplies:
             return theta

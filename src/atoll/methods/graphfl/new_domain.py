@@ -59,10 +59,12 @@ class NewDomain(GlobalModel):
         return super().start(info, seed)
 
     def remarks(self, server: Kinds, concluded: Replies | None) -> list[str]:
+        usual = super().remarks(server, concluded)
         if self.new_classes:
-            return []
+            return usual
         return ["no class was new, so each client adapted the model to the classes it was trained "
-                "on; set method.new_classes, with the partition label-domains."]  # fmt: skip
+                "on; set method.new_classes, with the partition label-domains.",
+                *usual]  # fmt: skip
 
     def initial_model(self, info: Info | Cohort, seed: int) -> Params:
         """The initial model that is trained."""

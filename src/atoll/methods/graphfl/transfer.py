@@ -28,6 +28,8 @@ class FedAvgTransfer(NewDomain):
       adapting. Of an SGC nothing else is left.
     """
 
+    paper = ("graphfl/table-2",)
+
     head: Literal["kept", "fresh"] = "kept"
 
     def initial_model(self, info: Info | Cohort, seed: int) -> Params:

@@ -40,6 +40,9 @@ class PpflDeepWalk(EmbeddingAlignment):
     public ones come from the other clients.
     """
 
+    paper = ("ppfl-gnn/table-1",)
+    usual_partition = "public-nodes"
+
     needs_labels = False
     weighs_classes = False
     private = PRIVATE | {"vectors", "contexts"}

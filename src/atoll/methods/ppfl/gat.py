@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Reply, client_step
-from atoll.graph import make_graph
 from atoll.leaves import Ragged
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
@@ -47,6 +45,9 @@ class PpflGat(EmbeddingAlignment):
     from the labels of its training nodes, ``judged`` is ``held-out`` here by default.
     """
 
+    paper = ("ppfl-gnn/table-2",)
+    usual_partition = "public-nodes"
+
     private = PRIVATE | {"model"}
 
     model: Model = field(default_factory=lambda: GAT(hidden=8, heads=2))
@@ -56,12 +57,7 @@ class PpflGat(EmbeddingAlignment):
     common_start: bool = False
 
     def width(self, info: Info) -> int:
-        """Found by embedding a graph of one node."""
-        x = np.zeros((1, info.features), dtype=np.float32)
-        y, edges = np.zeros(1, dtype=np.int64), np.zeros((2, 0), dtype=np.int64)
-        node = make_graph(x, edges, y, classes=info.classes)
-        model = replicated(self.initial_model(info, seed=0), 1)
-        return int(self.model.intermediate(model, Cohort([node], dtype=info.dtype)).shape[1])
+        return self.model.intermediate_width(info.features, info.classes)
 
     def embeddings(self, client: Client) -> Tensor:
         model = client.state["model"]

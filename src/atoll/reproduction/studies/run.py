@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import polars
 
 from atoll.errors import AtollError, unknown
@@ -18,7 +19,8 @@ class Run(Study):
     """Train, and read figures of the result; scores are in percent.
 
     ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round, or in the
-    last one if training ended before.
+    last one if training ended before. ``test_accuracy>augmented_round`` is that of the round with
+    the best validation among those after the round that another figure says, or in the last one.
     """
 
     caption = "Scores in percent"
@@ -33,6 +35,8 @@ class Run(Study):
         return of_result(result)
 
     def figure(self, found: Findings, name: str) -> float:
+        if ">" in name:
+            return self._after(found, *name.split(">", 1))
         column, at, round = name.partition("@")
         if not at:
             return super().figure(found, name)
@@ -47,18 +51,30 @@ class Run(Study):
             )
         return float(found.arrays[column][scored.index(wanted)])
 
+    def _after(self, found: Findings, column: str, begin: str) -> float:
+        """A test score where its validation is best, among the rounds after one."""
+        guide = column.replace("test_", "val_", 1)
+        for name in (column, guide):
+            if name not in found.arrays:
+                raise unknown("figure", name, found.arrays)
+        after = np.flatnonzero(found.arrays["round"] > super().figure(found, begin))
+        choice = after if len(after) else np.array([len(found.arrays["round"]) - 1])
+        return float(found.arrays[column][choice[found.arrays[guide][choice].argmax()]])
+
 
 def of_result(result: Result) -> Findings:
     """A run's figures, and each score's mean over clients as a curve over rounds."""
     figures = {
-        name: 100 * value if _is_score(name) else value for name, value in result.figures.items()
+        name: 100 * value if is_score(name) else value for name, value in result.figures.items()
     }
-    scores = [name for name in result.history.columns if _is_score(name)]
+    # The rounds' own time, without loading data or writing tables.
+    figures["seconds"] = result.seconds_per_round * result.figures["rounds"]
+    scores = [name for name in result.history.columns if is_score(name)]
     means = result.history.group_by("round").agg(polars.col(*scores).mean()).sort("round")
     curves = {name: 100 * means[name].to_numpy() for name in scores}
     return Findings(figures, curves | {"round": means["round"].to_numpy()}, result.best_round)
 
 
-def _is_score(name: str) -> bool:
+def is_score(name: str) -> bool:
     """Scores are shares of one; losses and everything else are what they are."""
     return name.startswith(tuple(f"{s}_" for s in SPLITS)) and not name.endswith("_loss")

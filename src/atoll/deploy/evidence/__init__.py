@@ -1,0 +1,1 @@
+"""The record of every message as evidence: chained by hashes, signed by both sides."""

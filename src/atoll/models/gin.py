@@ -1,0 +1,100 @@
+"""Graph isomorphism network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from atoll.cohort import Cohort
+from atoll.models.base import Model, ReadOut, add_bias, fan_in, models, read_out, spread
+from atoll.ops.dropout import dropout
+from atoll.ops.ragged import ragged_linear
+from atoll.options import option
+from atoll.rng import CohortRng
+from atoll.tree import Params
+
+
+def linear_layer(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Params:
+    """Weight and bias as ``torch.nn.Linear`` draws them."""
+    return {
+        f"{name}.weight": fan_in(rng, inputs, inputs, outputs),
+        f"{name}.bias": fan_in(rng, inputs, outputs),
+    }
+
+
+def gin_layer(p: Mapping[str, Tensor], name: str, h: Tensor, cohort: Cohort) -> Tensor:
+    """``relu((A h + h) W1 + b1) W2 + b2``, each node's own row beside its neighbours' sum."""
+    h = ragged_linear(cohort.operator("sum") @ h + h, p[f"{name}.lin1.weight"], cohort.sizes)
+    h = add_bias(h, p, f"{name}.lin1.bias", cohort).relu_()
+    h = ragged_linear(h, p[f"{name}.lin2.weight"], cohort.sizes)
+    return add_bias(h, p, f"{name}.lin2.bias", cohort)
+
+
+def classify(
+    p: Mapping[str, Tensor],
+    h: Tensor,
+    cohort: Cohort,
+    how: ReadOut,
+    rate: float,
+    rng: CohortRng | None,
+) -> Tensor:
+    """Read-out, ``relu(h W + b)``, dropout and a linear classifier, spread over nodes."""
+    h, at = read_out(h, cohort, how)
+    h = add_bias(ragged_linear(h, p["post.weight"], at.sizes), p, "post.bias", at).relu_()
+    h = dropout(h, rate, rng, at.sizes)
+    h = ragged_linear(h, p["classifier.weight"], at.sizes)
+    return spread(add_bias(h, p, "classifier.bias", at), at)
+
+
+@models.register("gin")
+@dataclass(frozen=True, kw_only=True)
+class GIN(Model):
+    """Graph isomorphism network (Xu et al., 2019), in the form GCFL uses.
+
+    A linear input layer; ``layers`` times ``h <- relu(MLP(h_i + sum_j h_j))`` over neighbours j,
+    the MLP of two layers, with dropout; the ``readout`` of each graph's nodes (``sum``, or
+    ``mean``); a hidden layer with relu and dropout; a linear classifier. Where nodes are
+    classified there is no read-out.
+
+    Shapes: ``input.weight [f, hidden]``; ``conv1.lin1.weight``, ``conv1.lin2.weight``, ... and
+    ``post.weight [hidden, hidden]``; ``classifier.weight [hidden, classes]``. Of these, the
+    convolutions are what GCFL shares.
+    """
+
+    reads_out: ClassVar[bool] = True
+
+    hidden: int = option(64, at_least=1)
+    layers: int = option(3, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
+    readout: ReadOut = "sum"
+
+    def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
+        h = self.hidden
+        params = linear_layer(rng, "input", features, h)
+        for layer in range(1, self.layers + 1):
+            params |= linear_layer(rng, f"conv{layer}.lin1", h, h)
+            params |= linear_layer(rng, f"conv{layer}.lin2", h, h)
+        params |= linear_layer(rng, "post", h, h)
+        return params | linear_layer(rng, "classifier", h, classes)
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        h = self._convolve(params_K, cohort, rng)
+        return classify(params_K, h, cohort, self.readout, self.dropout, rng)
+
+    def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The last convolution's output, read out where small graphs are held ``[N, hidden]``."""
+        h, at = read_out(self._convolve(params_K, cohort, None), cohort, self.readout)
+        return spread(h, at)
+
+    def _convolve(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+        h = add_bias(cohort.linear(p["input.weight"]), p, "input.bias", cohort)
+        for layer in range(1, self.layers + 1):
+            h = gin_layer(p, f"conv{layer}", h, cohort).relu_()
+            h = dropout(h, self.dropout, rng, cohort.sizes)
+        return h

@@ -1,0 +1,77 @@
+"""Parquet files as tables, read so that no file can end the process.
+
+Files come from others. On damaged ones the reader of polars panics, and now and then it aborts the
+whole process; Arrow's own reader raises. So Arrow reads, every value is validated, and only plain
+values become a table of polars: what a file says of them beside that is left behind.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import polars
+
+_UNITS_PER_DAY = {None: 1, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+# In days since 1970, the last one excluded.
+_YEARS_1_TO_9999 = (-719_162, 2_932_897)
+_DAYS = {polars.Time: (0, 1), polars.Duration: (-999_999_999, 999_999_999)}
+
+
+class NotParquet(ValueError):
+    """A file that is no Parquet, or a damaged one."""
+
+
+def read_parquet(source: Path | io.BytesIO) -> polars.DataFrame:
+    """The whole table; categories are read as what they stand for."""
+    # Only commands that read a table pay for the import.
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(source) as file:
+            table = file.read(use_threads=False)
+        table.validate(full=True)
+        names = table.schema.names
+        if len(set(names)) < len(names):
+            raise NotParquet("two columns have the same name")
+        bare = pyarrow.schema([pyarrow.field(f.name, _bare(f.type)) for f in table.schema])
+        frame = polars.from_arrow(table.cast(bare), rechunk=True)
+    except (OSError, ValueError, LookupError, ArithmeticError, MemoryError, TypeError) as problem:
+        raise NotParquet(str(problem)) from problem
+    except (pyarrow.ArrowException, polars.exceptions.PolarsError) as problem:
+        raise NotParquet(str(problem)) from problem
+    assert isinstance(frame, polars.DataFrame)
+    _refuse_dates_beyond_calendars(frame)
+    return frame
+
+
+def _refuse_dates_beyond_calendars(frame: polars.DataFrame) -> None:
+    """Days that no calendar has end in panics wherever they are shown."""
+    for column in frame.select(polars.selectors.temporal()):
+        unit = "ns" if column.dtype == polars.Time else getattr(column.dtype, "time_unit", None)
+        day = _UNITS_PER_DAY[unit]
+        number = column.drop_nulls().to_physical().to_numpy()
+        first, last = _DAYS.get(column.dtype.base_type(), _YEARS_1_TO_9999)
+        if len(number) and not (number.min() >= first * day and number.max() < last * day):
+            raise NotParquet(f"the column '{column.name}' has dates or times that there are not")
+
+
+def _bare(kind: Any) -> Any:
+    """A type without the notes that its writer left in it, which polars would take at their word.
+
+    ``kind`` is a type of Arrow, whose package has no types for the checker.
+    """
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _bare(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pyarrow.large_list(_bare(kind.value_type))
+    if types.is_struct(kind):
+        return pyarrow.struct([pyarrow.field(f.name, _bare(f.type)) for f in kind])
+    if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):
+        raise NotParquet(f"it has values of the type {kind}, which can't be used")
+    return kind

@@ -1,0 +1,1 @@
+"""What keeps replies from telling too much, and hostile ones from doing too much."""

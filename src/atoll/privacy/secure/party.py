@@ -1,0 +1,165 @@
+"""One client's part in one secure sum: bytes in, bytes out."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from atoll.privacy.secure.primitives import (
+    SEED,
+    Broken,
+    add_mask,
+    agreed,
+    mask_of_seed,
+    new_seed,
+    opened,
+    private_key,
+    public_bytes,
+    sealed,
+    shares_of,
+)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A party's public keys: for shares on their way to it, and for the masks it shares."""
+
+    cipher: bytes
+    mask: bytes
+
+
+def threshold_of(share: float, parties: int) -> int:
+    """How many must stay until the end: a share of all, and never fewer than two."""
+    return max(2, math.ceil(share * parties - 1e-9))
+
+
+def context_of(keys: Mapping[int, Keys]) -> bytes:
+    """Who takes part with which keys, as all must see it: secrets are derived for this alone."""
+    digest = hashlib.sha256(b"atoll: secure sum")
+    for client, own in sorted(keys.items()):
+        digest.update(client.to_bytes(8, "big") + own.cipher + own.mask)
+    return digest.digest()
+
+
+class Party:
+    """A client in the four turns of a sum, each of which it takes once.
+
+    It lets out its numbers masked, and of every other party either the share that takes away its
+    own mask (who answered) or the one that takes away the masks it shares (who did not), never
+    both.
+    """
+
+    def __init__(self, client: int, share: float) -> None:
+        self.client = client
+        self._share = share
+        self._turn = 0
+        self._cipher = X25519PrivateKey.generate()
+        self._mask_seed, self._own_seed = new_seed(), new_seed()
+        self._mask = private_key(self._mask_seed)
+        self._keys: dict[int, Keys] = {}
+        self._of: dict[int, tuple[bytes, bytes]] = {}
+        self.threshold = 0
+
+    def keys(self) -> Keys:
+        """Turn 1: public keys."""
+        self._take(1)
+        return Keys(public_bytes(self._cipher), public_bytes(self._mask))
+
+    def shares(self, keys: Mapping[int, Keys]) -> dict[int, bytes]:
+        """Turn 2: for every party, sealed, its shares of this one's two seeds."""
+        self._take(2)
+        own = Keys(public_bytes(self._cipher), public_bytes(self._mask))
+        every = [key for one in keys.values() for key in (one.cipher, one.mask)]
+        if keys.get(self.client) != own or len(set(every)) != len(every):
+            raise Broken("keys that are not those of so many parties")
+        self.threshold = threshold_of(self._share, len(keys))
+        if len(keys) < self.threshold:
+            raise Broken("too few parties for a sum")
+        self._keys, self._context = dict(keys), context_of(keys)
+        others = sorted(keys)
+        of_mask = shares_of(self._mask_seed, len(others), self.threshold)
+        of_own = shares_of(self._own_seed, len(others), self.threshold)
+        boxes = {}
+        for place, other in enumerate(others):
+            content = of_mask[place] + of_own[place]
+            if other == self.client:
+                self._of[other] = content[:SEED], content[SEED:]
+            else:
+                boxes[other] = sealed(
+                    self._box_key(other), content, self._about(self.client, other)
+                )
+        return boxes
+
+    def masked(self, numbers: np.ndarray, boxes: Mapping[int, bytes]) -> np.ndarray:
+        """Turn 3: its numbers ``[D]`` (uint64) under its own mask and those it shares with the
+        senders of ``boxes``."""
+        self._take(3)
+        if not set(boxes) <= set(self._keys) - {self.client}:
+            raise Broken("shares of parties that are none")
+        if len(boxes) + 1 < self.threshold:
+            raise Broken("too few parties for a sum")
+        for other, box in boxes.items():
+            content = opened(self._box_key(other), box, self._about(other, self.client))
+            self._of[other] = content[:SEED], content[SEED:]
+        total = numbers.copy()
+        add_mask(total, mask_of_seed(self._own_seed), 1)
+        for other in boxes:
+            secret = pair_key(self._mask, self._keys[other].mask, self._context)
+            add_mask(total, secret, 1 if self.client < other else -1)
+        return total
+
+    def revealed(self, answered: Collection[int]) -> dict[int, bytes]:
+        """Turn 4: a share of each party's own mask, or of its shared ones if it did not answer."""
+        self._take(4)
+        if not set(answered) <= set(self._of) or len(set(answered)) < self.threshold:
+            raise Broken("too few parties for a sum")
+        return {
+            other: own if other in answered else mask for other, (mask, own) in self._of.items()
+        }
+
+    def _take(self, turn: int) -> None:
+        if turn != self._turn + 1:
+            raise Broken(f"turn {turn} after turn {self._turn}")
+        self._turn = turn
+
+    def _box_key(self, other: int) -> bytes:
+        purpose = b"atoll: shares" + self._context
+        return agreed(self._cipher, self._keys[other].cipher, purpose)
+
+    def _about(self, sender: int, receiver: int) -> bytes:
+        return self._context + sender.to_bytes(8, "big") + receiver.to_bytes(8, "big")
+
+
+def pair_key(own: X25519PrivateKey, other: bytes, context: bytes) -> bytes:
+    """The key of the mask that two parties share."""
+    return agreed(own, other, b"atoll: shared mask" + context)
+
+
+def unmasked(
+    total: np.ndarray,
+    keys: Mapping[int, Keys],
+    sharing: Sequence[int],
+    answered: Collection[int],
+    seeds: Mapping[int, bytes],
+) -> np.ndarray:
+    """The sum of those who ``answered``, given the seeds that were made out.
+
+    ``sharing`` are those who share masks. Of who answered it is the seed of its own mask, of who
+    did not that of its key.
+    """
+    context, bare = context_of(keys), total.copy()
+    for client in answered:
+        add_mask(bare, mask_of_seed(seeds[client]), -1)
+    for gone in (client for client in sharing if client not in answered):
+        key = private_key(seeds[gone])
+        if public_bytes(key) != keys[gone].mask:
+            raise Broken("shares that do not make out a key")
+        for client in answered:
+            # What the one who answered has added for the pair is taken away again.
+            add_mask(bare, pair_key(key, keys[client].mask, context), -1 if client < gone else 1)
+    return bare

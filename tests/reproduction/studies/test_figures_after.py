@@ -1,0 +1,29 @@
+"""Figures read after a round that another figure tells."""
+
+import numpy as np
+import pytest
+
+from atoll.errors import AtollError
+from atoll.reproduction.studies.base import Findings, studies
+
+
+def found(augmented):
+    curves = {
+        "round": np.array([1, 2, 3, 4]),
+        "val_accuracy": np.array([90.0, 50.0, 70.0, 60.0]),
+        "test_accuracy": np.array([80.0, 51.0, 71.0, 61.0]),
+    }
+    return Findings({"augmented_round": augmented, "test_accuracy": 80.0}, curves, 1)
+
+
+@pytest.mark.parametrize(("augmented", "expected"), [(0, 80.0), (1, 71.0), (3, 61.0), (4, 61.0)])
+def test_the_best_validation_after_that_round_chooses(augmented, expected):
+    study = studies["run"]()
+    assert study.figure(found(augmented), "test_accuracy>augmented_round") == expected
+
+
+def test_unknown_figures_are_named():
+    with pytest.raises(AtollError, match="test_f1"):
+        studies["run"]().figure(found(1), "test_f1>augmented_round")
+    with pytest.raises(AtollError, match="merged_round"):
+        studies["run"]().figure(found(1), "test_accuracy>merged_round")
