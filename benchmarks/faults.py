@@ -29,7 +29,8 @@ from atoll.deploy.up import resume_up, site_names, up
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.config import resolve
-from atoll.experiment.result import Result, store_setup
+from atoll.experiment.result import Result
+from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import load_parties
 
 _BOUND = {"nvflare": 400.0, "flower": 1200.0}

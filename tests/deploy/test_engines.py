@@ -14,7 +14,7 @@ from atoll.deploy.local import federation
 from atoll.deploy.marks import marked
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import site_names
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import run_experiment
 from result_comparison import assert_same_result
 from small_federations import community_parties

@@ -19,7 +19,7 @@ from typing import Any
 
 from atoll.comparison.plan import Step
 from atoll.errors import AtollError, Interrupted
-from atoll.experiment.result import is_complete
+from atoll.experiment.run_dir import is_complete
 from atoll.experiment.runner import Progress, continued, run_experiment
 
 # Rounds done, rounds in all, and a note: what is under way.

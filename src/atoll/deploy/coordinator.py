@@ -25,8 +25,9 @@ from atoll.deploy.remote import BelowQuorum, Remote
 from atoll.deploy.voice import Voice
 from atoll.errors import AtollError, NoReplies
 from atoll.experiment.config import describe
-from atoll.experiment.result import Result, Size, is_complete, load_result
+from atoll.experiment.result import Result, Size, load_result
 from atoll.experiment.rounds import Rounds
+from atoll.experiment.run_dir import is_complete
 from atoll.federation.codec import Answer, Request
 from atoll.federation.protocol import Replies
 from atoll.files import clear_leftovers, held

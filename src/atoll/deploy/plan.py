@@ -12,7 +12,7 @@ from typing import Any
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, build, read_table, resolve
 from atoll.experiment.protected import refuse_in_vain
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from atoll.files import write_toml
 from atoll.options import check_options, option
 from atoll.plugins import addresses_named, origin

@@ -26,15 +26,9 @@ from atoll.experiment.parties import partition_rng as partition_rng
 from atoll.experiment.parties import simulate as simulate
 from atoll.experiment.parties import site_names as site_names
 from atoll.experiment.protected import refuse_in_vain
-from atoll.experiment.result import (
-    Result,
-    Size,
-    is_complete,
-    load_result,
-    new_run_dir,
-    store_setup,
-)
+from atoll.experiment.result import Result, Size, load_result
 from atoll.experiment.rounds import Rounds
+from atoll.experiment.run_dir import is_complete, new_run_dir, store_setup
 from atoll.experiment.tables import store_progress, store_tables
 from atoll.experiment.whole_graph import WholeGraph
 from atoll.federation.protocol import Replies

@@ -18,7 +18,7 @@ import torch
 from atoll.comparison.statistics import mean
 from atoll.errors import AtollError, Interrupted
 from atoll.experiment.config import describe, resolve
-from atoll.experiment.result import environment
+from atoll.experiment.run_dir import environment
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.kept_runs import kept
 from atoll.reproduction.recipe import Recipe, Target, load_recipe
