@@ -59,7 +59,7 @@ class Task(ABC):
         """One sentence if the task can't be done with a model."""
         return
 
-    def passes(self, cohort: Cohort, rng: CohortRng) -> Pass | None:
+    def passes(self, model: Model, cohort: Cohort, rng: CohortRng) -> Pass | None:
         """The steps of one pass over the training data; None: an epoch is one step and sees all."""
         return None
 
