@@ -110,6 +110,11 @@ class Task(ABC):
             blank[name] = Within(blank[name], NO_SCORE, 1.0 + 1e-9)
         return {"metric": blank}
 
+    def remarks(self, sizes: Sequence[tuple[int, int]]) -> list[str]:
+        """What options are for and did not happen, one sentence each, given how many nodes each
+        client has and how many of them train."""
+        return []
+
     def settled(self, graphs: Sequence[Graph]) -> Task:
         """The task as all clients have it, with what depends on all of them made out."""
         return self

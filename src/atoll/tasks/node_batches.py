@@ -105,8 +105,11 @@ def _batches(things: np.ndarray, batch: int, stream: np.random.Generator) -> lis
 
 
 def _divided(graph: Graph, clusters: int, seed: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    count = clusters or round(graph.nodes / USUAL_CLUSTER)
-    return clusters_of(graph, min(max(count, 1), graph.nodes), seed)
+    return clusters_of(graph, _cluster_count(graph.nodes, clusters), seed)
+
+
+def _cluster_count(nodes: int, clusters: int) -> int:
+    return min(max(clusters or round(nodes / USUAL_CLUSTER), 1), nodes)
 
 
 def _of_clusters(
@@ -158,6 +161,25 @@ def refuse_idle_options(batch: int, sampler: str, fanout: tuple[int, ...], clust
         )
     if sampler == "neighbour" and clusters:
         raise AtollError("task.clusters has a meaning only with task.sampler=cluster; set that.")
+
+
+def undivided(
+    batch: int, sampler: str, clusters: int, sizes: Sequence[tuple[int, int]]
+) -> list[str]:
+    """A remark where every batch held all that a client has; ``sizes`` are nodes and training nodes
+    of each client."""
+    if not batch or not sizes:
+        return []
+    if sampler == "neighbour":
+        what, most = "training nodes", max(train for _, train in sizes)
+    else:
+        what, most = "clusters", max(_cluster_count(nodes, clusters) for nodes, _ in sizes)
+    if batch < most:
+        return []
+    return [
+        f"task.batch is {batch}, and no client has more than {most} {what}, so that every step saw "
+        f"all of them; choose a smaller one, or 0 for full batches."
+    ]
 
 
 def in_blocks(model: Model, params_K: Mapping[str, Tensor], cohort: Cohort, rows: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from atoll.tasks.node_batches import (
     neighbour_pass,
     refuse_idle_options,
     settled_fanout,
+    undivided,
 )
 from atoll.tasks.pooled import LISTENER
 from atoll.tree import Params
@@ -196,6 +197,9 @@ class NodeClassification(Classification):
     def refuse_model(self, model: Model) -> None:
         if self.batch and self.sampler == "neighbour":
             settled_fanout(self.fanout, model)
+
+    def remarks(self, sizes: Sequence[tuple[int, int]]) -> list[str]:
+        return undivided(self.batch, self.sampler, self.clusters, sizes)
 
     def passes(self, model: Model, cohort: Cohort, rng: CohortRng) -> Pass | None:
         if not self.batch:
