@@ -84,7 +84,7 @@ def experiment(args: argparse.Namespace) -> Experiment:
         communities=max(47, args.nodes // 2_400),
         features=args.features,
         classes=47,
-        signal=0.2,
+        signal=0.03,
     )
     task = NodeClassification(
         batch=args.batch,

@@ -21,10 +21,10 @@ from small_federations import community_parties
 MODEL = GCN(hidden=4)
 
 
-def steps_of(task, parties, seed=0, model=MODEL):
+def one_pass(task, parties, seed=0, model=MODEL):
     cohort = Cohort(parties, dtype=torch.float64)
     rng = CohortRng(seed, cohort.clients, 1, "train")
-    return list(task.passes(model, cohort, rng)())
+    return task.passes(model, cohort, rng)()
 
 
 def trained_ids(step, client):
@@ -42,7 +42,7 @@ def trained_ids(step, client):
 )
 def test_a_pass_shows_every_training_node_once_and_then_waits(task):
     parties = community_parties((31, 14))
-    steps = steps_of(task, parties)
+    steps = list(one_pass(task, parties))
     assert len(steps) > 1
     for client, graph in enumerate(parties):
         seen = [i for step in steps for i in trained_ids(step, client)]
@@ -62,14 +62,14 @@ def test_batches_come_in_another_order_in_the_next_pass():
 
 def test_a_step_holds_the_batch_and_its_neighbourhood_alone():
     graph = community_parties((31,))[0]
-    for step in steps_of(NodeClassification(batch=2, fanout=(1,)), [graph]):
+    for step in one_pass(NodeClassification(batch=2, fanout=(1,)), [graph]):
         assert sum(step.cohort.sizes) <= 2 * len(trained_ids(step, 0))
 
 
 def test_clusters_keep_the_edges_between_them_and_their_own_degrees():
     graph = community_parties((31,))[0]
     task = NodeClassification(batch=2, sampler="cluster", clusters=4)
-    for step in steps_of(task, [graph]):
+    for step in one_pass(task, [graph]):
         part = step.cohort.graphs[0]
         nodes = np.flatnonzero(np.isin(graph.ids, part.ids))
         induced = graph.adjacency[nodes][:, nodes]
@@ -80,7 +80,7 @@ def test_classes_count_as_they_do_among_all_of_a_clients_nodes():
     parties = community_parties((31, 14))
     table = class_weights(Cohort(parties, dtype=torch.float64))
     task = NodeClassification(batch=4, class_weight="balanced")
-    for step in steps_of(task, parties):
+    for step in one_pass(task, parties):
         assert torch.equal(class_weights(step.cohort), table)
     counts = np.bincount(parties[0].y[parties[0].train], minlength=3)
     expected = counts.sum() / (3 * counts)
@@ -93,10 +93,13 @@ def test_scores_by_blocks_are_those_of_all_at_once(monkeypatch):
     params = {n: p * (1 + torch.arange(6.0).view(6, *[1] * p[0].dim()))
               for n, p in replicated(params, cohort.k).items()}  # fmt: skip
     whole = NodeClassification().scores(MODEL, params, cohort)
+    fresh = Cohort(community_parties(), dtype=torch.float64)
     monkeypatch.setattr(node_batches, "_BLOCK", 40)
-    found = NodeClassification(batch=1).scores(MODEL, params, cohort)
+    monkeypatch.setattr(node_batches, "_SMALL", 0)
+    found = NodeClassification(batch=1).scores(MODEL, params, fresh)
     for name, figure in whole.items():
         torch.testing.assert_close(found[name], figure, rtol=0, atol=1e-12)
+    assert all(set(graph.derived) <= {"undirected"} for graph in fresh.graphs)
 
 
 def test_how_many_hops_are_sampled():

@@ -15,7 +15,7 @@ from torch import Tensor
 from atoll.cohort.inputs import Inputs
 from atoll.graph import Features, Graph
 from atoll.ops.features import features_times, pack_features
-from atoll.ops.propagation import inputs_name, operator_of
+from atoll.ops.propagation import inputs_name, made_operator
 from atoll.ops.sampling import drawn_entries
 from atoll.ops.sparse import Sparse, block_diagonal
 
@@ -144,9 +144,10 @@ def _kept_features(graph: Graph, propagated: str, hops: int, dtype: torch.dtype)
     kind = np.float32 if dtype == torch.float32 else np.float64
 
     def propagate() -> Features:
-        x: Features = graph.x
+        # Once it has been used here, nothing needs the whole matrix until the next scores.
+        x, operator = graph.x, made_operator(graph.weighted_adjacency, propagated)
         for _ in range(hops):
-            x = operator_of(graph, propagated) @ x
+            x = operator @ x
         return x.astype(kind, copy=False)
 
     return graph.cached(f"{inputs_name(propagated, hops)} in {kind.__name__}", propagate)

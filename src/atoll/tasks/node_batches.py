@@ -9,6 +9,7 @@ client's steps do not depend on who else is in the cohort.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -26,8 +27,9 @@ from atoll.tasks.base import Step
 # Nodes per cluster where nobody says how many clusters: about as many as Cluster-GCN has.
 USUAL_CLUSTER = 200
 USUAL_FANOUT = 10
-# Nodes whose scores are computed at once; a client with more is one block all the same.
-_BLOCK = 50_000
+# Nodes whose scores are computed at once; a client with more is one block all the same. What is
+# made of graphs for that is kept where all clients have no more nodes than a small federation's.
+_BLOCK, _SMALL = 50_000, 10_000
 
 _NONE = np.zeros(0, dtype=np.int64)
 Build = Callable[[Sequence[np.ndarray], CohortRng], Cohort]
@@ -184,21 +186,35 @@ def undivided(
 
 def in_blocks(model: Model, params_K: Mapping[str, Tensor], cohort: Cohort, rows: Tensor) -> Tensor:
     """Class scores of some nodes in evaluation ``[R] -> [R, classes]``, on whole graphs, a few
-    clients at a time, so that what lies between the layers is never there for everybody."""
-    if len(next(iter(params_K.values()))) < cohort.k:
-        return model.predict(params_K, cohort, rows)  # one model for one graph that all hold
+    clients at a time: neither what lies between the layers nor what is made of a graph for them is
+    ever there for everybody."""
+    one_model = len(next(iter(params_K.values()))) < cohort.k  # for one graph that all hold
+    if one_model or sum(cohort.sizes) <= _SMALL:
+        return model.predict(params_K, cohort, rows)
     found, shift = None, 0
     for positions in _blocks(cohort.sizes):
         size = sum(cohort.sizes[p] for p in positions)
         inside = torch.nonzero((rows >= shift) & (rows < shift + size)).flatten()
         own = {name: p[positions[0] : positions[-1] + 1] for name, p in params_K.items()}
-        scores = model.predict(own, cohort.take(positions), rows[inside] - shift)
+        part = cohort.take(positions)
+        with _forgetting(part.graphs):
+            scores = model.predict(own, part, rows[inside] - shift)
         if found is None:
             found = scores.new_empty((len(rows), scores.shape[1]))
         found[inside] = scores
         shift += size
     assert found is not None
     return found
+
+
+@contextmanager
+def _forgetting(graphs: Sequence[Graph]) -> Iterator[None]:
+    """What is derived from graphs within it is not kept."""
+    known = [{"undirected", *graph.derived} for graph in graphs]
+    yield
+    for graph, before in zip(graphs, known, strict=True):
+        for key in set(graph.derived) - before:
+            del graph.derived[key]
 
 
 def _blocks(sizes: Sequence[int]) -> Iterator[list[int]]:

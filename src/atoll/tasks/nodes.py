@@ -216,6 +216,7 @@ class NodeClassification(Classification):
                     # A batch has few of a client's nodes: classes count as they do among all.
                     step.cohort.derived[_CLASS_WEIGHTS] = class_weights(cohort)
                 yield step
+                step.cohort.derived.clear()  # it may hold itself, and memory is what this is about
 
         return steps
 
