@@ -23,7 +23,7 @@ from atoll.privacy.averaging import protect
 from atoll.privacy.door import guarded
 from atoll.rng import server_stream, stream
 from atoll.tasks.metrics import RANKING
-from atoll.tasks.nodes import NodeClassification
+from atoll.tasks.nodes import Classification
 from atoll.tree import Kinds
 
 
@@ -95,7 +95,7 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)
     task = experiment.method.task.settled(parties.graphs)
-    if isinstance(task, NodeClassification) and experiment.run.metric in RANKING:
+    if isinstance(task, Classification) and experiment.run.metric in RANKING:
         task = replace(task, areas="always")
     method = replace(experiment.method, task=task)
     behind = guarded(method, experiment.privacy)

@@ -226,7 +226,7 @@ def store_result(
             for name, score in best.over_all.items()
             if name.startswith("test_")
         },
-        notes=notes_on(experiment, history, best, figures, names),
+        notes=notes_on(experiment, history, best, figures, names, sizes),
     )
     for note in result.notes:
         log.warning("%s", note)

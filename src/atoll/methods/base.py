@@ -86,6 +86,9 @@ class Method:
     tasks: ClassVar[tuple[str, ...]] = ("nodes", "links", "graphs")
     # Whether local training may be in mini-batches, where a task has them.
     takes_batches: ClassVar[bool] = True
+    # Whether these may be of nodes: its clients then look at their graphs in training through
+    # ``client.fit`` or ``client.loss(w, training=True)`` alone, and at no other graph than theirs.
+    samples_nodes: ClassVar[bool] = False
 
     # Recipes with its paper's settings, for ``--settings paper``; the first with the data counts.
     paper: ClassVar[tuple[str, ...]] = ()
@@ -151,6 +154,12 @@ class Method:
             raise AtollError(
                 f"{self.registered_name} counts its local steps and takes them on full batches; "
                 f"set task.batch=0."
+            )
+        if isinstance(self.task, NodeClassification) and self.task.batch and not self.samples_nodes:
+            can = ", ".join(sorted(n for n in methods if methods[n].samples_nodes))
+            raise AtollError(
+                f"{self.registered_name} needs its clients' whole graphs in training; set "
+                f"task.batch=0, or choose one of {can}."
             )
         if not self.weighs_classes and getattr(self.task, "class_weight", "none") != "none":
             raise AtollError(

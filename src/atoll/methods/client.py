@@ -126,7 +126,8 @@ class Client:
                 parts[i][name] = value
             return parts
 
-        self._seen = MiniBatches(self.method.task.passes(self.cohort, self.rng))
+        passes = self.method.task.passes(self.method.model, self.cohort, self.rng)
+        self._seen = MiniBatches(passes)
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
             lambda joined: objective(*parted(joined)),

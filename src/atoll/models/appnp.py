@@ -34,6 +34,10 @@ class APPNP(Model):
     bias: bool = True
     start: Start = "fan-in"
 
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (self.hops,)
+
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return two_layers(features, self.hidden, classes, self.bias, self.start, rng)
 

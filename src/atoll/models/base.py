@@ -42,6 +42,12 @@ class Model(ABC):
         check_options("model", self)
 
     @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        """How many hops around a node can be sampled: those beyond the propagated features of the
+        first layer and, where these may be sampled too, one more. Empty: not known."""
+        return () if self.reach is None else (self.reach,)
+
+    @property
     def first_layer(self) -> FirstLayer | None:
         """The one product with features that all else follows from, if there is such a one."""
         return None

@@ -60,6 +60,10 @@ class GCN(Model):
         # Dropout is drawn for a client's nodes as they are.
         return FirstLayer("conv1.weight", "gcn", 1) if self.dropout == 0 else None
 
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (1, 2)
+
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         second = self.hidden if self.head == "linear" else classes
         params = {

@@ -72,6 +72,10 @@ class GIN(Model):
     dropout: float = option(0.5, at_least=0, below=1)
     readout: ReadOut = "sum"
 
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (self.layers,)
+
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         h = self.hidden
         params = linear_layer(rng, "input", features, h)

@@ -70,6 +70,10 @@ class MLP(Model):
     bias: bool = True
     start: Start = "fan-in"
 
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (0,)
+
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return two_layers(features, self.hidden, classes, self.bias, self.start, rng)
 

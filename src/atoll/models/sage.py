@@ -29,6 +29,10 @@ class SAGE(Model):
     dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
 
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (1, 2)
+
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         params = {
             "sage1.neighbour": fan_in(rng, features, features, self.hidden),

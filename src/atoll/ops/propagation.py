@@ -22,8 +22,12 @@ _K_HOP_BELOW, _DENSE_K_HOP_BELOW = 0.25, 0.85
 
 
 def operator_of(graph: Graph, name: str) -> sparse.csr_array:
+    return graph.cached(name, lambda: made_operator(graph.weighted_adjacency, name))
+
+
+def made_operator(adjacency: sparse.csr_array, name: str) -> sparse.csr_array:
     build = {"gcn": gcn_operator, "mean": mean_operator, "sum": sparse.csr_array}[name]
-    return graph.cached(name, lambda: build(graph.weighted_adjacency))
+    return build(adjacency)
 
 
 def stored(x: Features) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import cached_property
 from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 import torch
@@ -28,15 +29,23 @@ class Sparse:
         # Only a transpose that is still to be made needs it.
         self._scipy = None if symmetric else matrix
         self._dtype = dtype
+        # The matrix of which this is the transpose, if it is one.
+        self._original: ref[Sparse] | None = None
         self.csr = _torch_csr(matrix, dtype)
 
-    @cached_property
+    @property
     def t(self) -> Sparse:
         if self.symmetric:
             return self
+        original = None if self._original is None else self._original()
+        return self._transpose if original is None else original
+
+    @cached_property
+    def _transpose(self) -> Sparse:
         assert self._scipy is not None
         transpose = Sparse(self._scipy.T.tocsr(), self._dtype)
-        transpose.t = self
+        # Weakly, or the two would outlive their last use: a mini-batch has matrices of its own.
+        transpose._original = ref(self)
         return transpose
 
     def at(self, rows: Tensor) -> Sparse:

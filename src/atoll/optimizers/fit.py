@@ -82,15 +82,15 @@ def fit(
     ``draw`` gives the part of the cohort that the next step is to see, if not all of it. Parameters
     are updated in place.
     """
-    splits = ("train",) if penalty is None and draw is None else ()
+    seen = MiniBatches(None if rng is None else task.passes(model, cohort, rng))
+    all_at_once = penalty is None and draw is None and seen.one_pass is None
+    splits = ("train",) if all_at_once else ()
     dual = dual_cohort(task, model, optimizer, cohort, splits)
     if dual is not None:
         descent = DualDescent(dual, params_K, optimizer)
         with torch.no_grad():
             loss_K = task.loss(model, descent.params, dual)
         return Fitted(_descended(task, model, descent, epochs), descent.state, loss_K)
-
-    seen = MiniBatches(None if rng is None else task.passes(cohort, rng))
 
     def loss(p: Params) -> Tensor:
         part, coins = seen.now or (cohort if draw is None else draw(), rng)

@@ -58,6 +58,7 @@ class FedPub(Method):
     """
 
     paper = ("fed-pub/table-2",)
+    samples_nodes = True
 
     private = PRIVATE | {"mask", "weight"}
     # How likely an edge between the proxy's blocks is.
