@@ -13,9 +13,10 @@ from torch import Tensor
 from atoll.cached import Cached
 from atoll.cohort.collection import Collection, collection_of
 from atoll.cohort.inputs import Inputs, Operator
+from atoll.cohort.joined import inputs_of
 from atoll.cohort.k_hop import part_of
+from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.targets import Targets
-from atoll.cohort.whole import Whole
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Ragged
 from atoll.tree import Leaf
@@ -38,17 +39,20 @@ class Cohort(Cached):
         clients: Sequence[int] | None = None,
         dtype: torch.dtype = torch.float32,
         inputs: Inputs | None = None,
+        columns: Callable[[str], np.ndarray] | None = None,
     ) -> None:
         if not graphs:
             raise ValueError("a cohort has at least one client")
-        self.graphs = tuple(graphs)
+        self.graphs = graphs if isinstance(graphs, Parts) else tuple(graphs)
         self.clients = tuple(range(len(graphs)) if clients is None else clients)
         self.dtype = dtype
-        self.inputs = Whole(self.graphs, dtype) if inputs is None else inputs
+        self.inputs = inputs_of(self.graphs, dtype) if inputs is None else inputs
         self.k = len(self.graphs)
         self.sizes = self.inputs.sizes
         self.features = self.graphs[0].features
         self.classes = self.graphs[0].classes
+        # Where labels and splits of all rows are known already: from their names to them.
+        self._columns = columns
 
     def __repr__(self) -> str:
         nodes, dtype = sum(self.sizes), str(self.dtype).removeprefix("torch.")
@@ -108,15 +112,18 @@ class Cohort(Cached):
         return self.cached(f"{reach} hops of {splits}", lambda: self._restricted(reach, splits))
 
     def _restricted(self, reach: int, splits: Sequence[str]) -> Cohort:
-        def inside(graph: Graph) -> np.ndarray:
-            mask: np.ndarray = np.logical_or.reduce([getattr(graph, split) for split in splits])
-            return mask
-
-        found = self.inputs.k_hop(reach, self._padded(inside))
+        inside = np.logical_or.reduce([self._column(split) for split in splits])
+        found = self.inputs.k_hop(reach, split_rows(inside, np.array(self.sizes)))
         if found is None:
             return self
-        parts = [_part(g, rows) for g, rows in zip(self.graphs, found.rows_K, strict=True)]
-        return Cohort(parts, self.clients, self.dtype, found.inputs)
+        parts = Parts(self.graphs, found.rows_K, _part)
+        rows = self.rows_of(found.rows_K).numpy()
+
+        def columns(name: str) -> np.ndarray:
+            part: np.ndarray = self._column(name)[rows]
+            return part
+
+        return Cohort(parts, self.clients, self.dtype, found.inputs, columns)
 
     def _padded(self, read: Callable[[Graph], np.ndarray]) -> list[np.ndarray]:
         """What is read from each graph ``[n]``, with -1 or False for rows that are not in it."""
@@ -129,8 +136,15 @@ class Cohort(Cached):
             parts.append(own)
         return parts
 
-    def _packed(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(self._padded(read)))
+    def _column(self, name: str) -> np.ndarray:
+        """The labels ``y`` or the members of a split, of all rows ``[N]``."""
+
+        def pack() -> np.ndarray:
+            if self._columns is not None:
+                return self._columns(name)
+            return np.concatenate(self._padded(lambda graph: getattr(graph, name)))
+
+        return self.cached(f"column {name}", pack)
 
     @cached_property
     def batch(self) -> Tensor:
@@ -145,11 +159,14 @@ class Cohort(Cached):
     @cached_property
     def y(self) -> Tensor:
         """Each row's class ``[N]``, -1 if it is not known."""
-        return self._packed(lambda g: g.y)
+        return torch.from_numpy(self._column("y"))
 
     @cached_property
     def labelled(self) -> Tensor:
         """How many nodes each client may train on ``[K]``; links, where they are the task."""
+        if not self.graphs[0].probes:
+            rows = self.rows("train")
+            return torch.bincount(self.batch[rows], minlength=self.k).double()
         counts = [g.probes[0][0].shape[1] if g.probes else g.train.sum() for g in self.graphs]
         return torch.tensor([int(count) for count in counts], dtype=torch.float64)
 
@@ -157,7 +174,7 @@ class Cohort(Cached):
         """The nodes of a split, as row numbers."""
 
         def find() -> Tensor:
-            return self._packed(lambda g: getattr(g, split)).nonzero().flatten()
+            return torch.from_numpy(np.flatnonzero(self._column(split)))
 
         return self.cached(f"rows of {split}", find)
 

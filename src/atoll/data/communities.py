@@ -13,6 +13,9 @@ from atoll.graph import Graph, Holding, make_graph
 from atoll.options import option
 from atoll.rng import stream
 
+# A second array as large as all features would be the largest thing in memory.
+_ROWS_AT_ONCE = 65_536
+
 
 @datasets.register("communities")
 @dataclass(frozen=True, kw_only=True)
@@ -83,5 +86,8 @@ class Communities(Dataset):
     def _features(self, label: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         centre = rng.normal(size=(self.classes, self.features)) * self.signal
         x = rng.standard_normal((self.nodes, self.features), dtype=np.float32)
-        x += centre.astype(np.float32)[label]
+        centre = centre.astype(np.float32)
+        for first in range(0, self.nodes, _ROWS_AT_ONCE):
+            rows = slice(first, first + _ROWS_AT_ONCE)
+            x[rows] += centre[label[rows]]
         return x

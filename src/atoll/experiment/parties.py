@@ -21,7 +21,7 @@ from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
 from atoll.privacy.averaging import protect
 from atoll.privacy.door import guarded
-from atoll.rng import server_stream, stream
+from atoll.rng import server_stream, streams
 from atoll.tasks.metrics import RANKING
 from atoll.tasks.nodes import Classification
 from atoll.tree import Kinds
@@ -40,10 +40,10 @@ def parties_of(experiment: Experiment, whole: Graph) -> list[Graph]:
 
 def site_names(whole: Graph, parties: Sequence[Graph]) -> tuple[str, ...]:
     """What clients are called: after their owner or folder, else ``client 3``."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, graph in enumerate(parties):
         own = graph.name.removeprefix(whole.name).strip()
-        names.append(own if own and own not in names else f"client {number}")
+        names[own if own and own not in names else f"client {number}"] = None
     return tuple(names)
 
 
@@ -68,7 +68,7 @@ def load_parties(experiment: Experiment) -> Parties:
     """One graph per client; the whole graph for a pooled method."""
     method, whole = experiment.method, load_whole(experiment)
     parts = [whole] if method.pooled else parties_of(experiment, whole)
-    coins = (stream(experiment.run.seed, k, 0, "task") for k in range(len(parts)))
+    coins = streams((experiment.run.seed, k, 0, "task") for k in range(len(parts)))
     graphs = [method.task.prepare(g, rng) for g, rng in zip(parts, coins, strict=True)]
     stress, seed = experiment.stress, experiment.run.seed
     # Once the task has hidden what is tested on, so that this is never touched.

@@ -1,6 +1,7 @@
 """The data of one client: nodes, features, edges, labels, splits, and who owns what."""
 
 from atoll.graph.collection import PER_GRAPH, first_nodes, nodes_of_graphs
+from atoll.graph.cutting import disjoint_parts
 from atoll.graph.edges import (
     directed_edges,
     directed_weights,
@@ -24,6 +25,7 @@ __all__ = [
     "dense",
     "directed_edges",
     "directed_weights",
+    "disjoint_parts",
     "first_bad_weight",
     "first_nodes",
     "largest_component",

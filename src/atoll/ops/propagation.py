@@ -18,7 +18,7 @@ from atoll.ops.sparse import gcn_operator, mean_operator
 _SAMPLE = 256
 # A neighbourhood is computed by itself where it is at most this share of a graph; with dense
 # features, whose products take most of a step, also a larger one.
-_K_HOP_BELOW, _DENSE_K_HOP_BELOW = 0.25, 0.85
+K_HOP_BELOW, DENSE_K_HOP_BELOW = 0.25, 0.85
 
 
 def operator_of(graph: Graph, name: str) -> sparse.csr_array:
@@ -37,9 +37,14 @@ def stored(x: Features) -> float:
 
 def propagated_entries(graph: Graph, name: str, nodes: np.ndarray | None = None) -> float:
     """About how many entries ``P X`` has, from those of some of its rows; or its rows at nodes."""
-    count = graph.nodes if nodes is None else len(nodes)
+    return sampled_entries(operator_of(graph, name), graph.x, nodes)
+
+
+def sampled_entries(p: sparse.csr_array, x: Features, nodes: np.ndarray | None) -> float:
+    """The same of a matrix and features."""
+    count = p.shape[0] if nodes is None else len(nodes)
     rows = np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.int64)
-    some = operator_of(graph, name)[rows if nodes is None else nodes[rows]] @ graph.x
+    some = p[rows if nodes is None else nodes[rows]] @ x
     return float(some.nnz * count / len(rows))
 
 
@@ -77,7 +82,7 @@ def fingerprint(nodes: np.ndarray) -> str:
 def k_hop_nodes(graph: Graph, reach: int, inside: np.ndarray) -> np.ndarray:
     """The nodes within ``reach`` hops of those ``inside [n]``; all nodes unless those are few."""
     dense = stored(graph.x) > DENSE_ABOVE * graph.nodes * graph.features
-    below = _DENSE_K_HOP_BELOW if dense else _K_HOP_BELOW
+    below = DENSE_K_HOP_BELOW if dense else K_HOP_BELOW
     if not inside.any():
         inside = node_mask(np.zeros(1, dtype=np.int64), graph.nodes)  # no client is empty
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from atoll.ops.ragged_product import ragged_product
+
 
 def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
     """Each client's rows times its weights: ``[N, in], [K, in, out] -> [N, out]``."""
@@ -15,9 +17,7 @@ def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
         return h @ weight_K[0]
     if min(sizes) == max(sizes):
         return torch.bmm(h.view(k, sizes[0], h.shape[1]), weight_K).flatten(0, 1)
-    rows = torch.split(h, list(sizes))
-    products = [h_k @ w for h_k, w in zip(rows, weight_K.unbind(), strict=True)]
-    return torch.cat(products)
+    return ragged_product(h, weight_K, sizes)
 
 
 def segment_sum(values: Tensor, segment: Tensor, k: int) -> Tensor:

@@ -109,6 +109,18 @@ def block_diagonal(blocks: list[sparse.csr_array]) -> sparse.csr_array:
     )
 
 
+def column_blocks(matrix: sparse.csr_array, size_K: np.ndarray) -> sparse.csr_array:
+    """K blocks one below the other ``[N, f]``, as blocks along the diagonal ``[N, K f]``."""
+    width = matrix.shape[1]
+    entries_K = np.diff(matrix.indptr[np.concatenate([[0], np.cumsum(size_K)])])
+    narrow = len(size_K) * width < 2**31
+    shift = np.arange(len(size_K), dtype=np.int32 if narrow else np.int64) * width
+    columns = matrix.indices + np.repeat(shift, entries_K)
+    return sparse.csr_array(
+        (matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], len(size_K) * width)
+    )
+
+
 def gcn_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
     """``D^-1/2 (A + I) D^-1/2`` with D the degrees of ``A + I`` (Kipf and Welling, 2017).
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph, nodes_of
+from atoll.graph import Graph, disjoint_parts, nodes_of
 from atoll.options import check_options, option
 from atoll.registry import Registry
 
@@ -60,9 +60,12 @@ class Partition(ABC):
 
 def by_nodes(graph: Graph, nodes_K: Iterable[np.ndarray]) -> list[Graph]:
     """The induced graph of each client's nodes; edges that nobody has both ends of are lost."""
-    return [
-        graph.subgraph(nodes, name=f"{graph.name} client {k}") for k, nodes in enumerate(nodes_K)
-    ]
+    nodes_K = list(nodes_K)
+    names = [f"{graph.name} client {k}" for k in range(len(nodes_K))]
+    parts = disjoint_parts(graph, nodes_K, names)
+    if parts is None:
+        return [graph.subgraph(n, name=name) for n, name in zip(nodes_K, names, strict=True)]
+    return parts
 
 
 def by_owner(graph: Graph, owner: np.ndarray, clients: int) -> list[Graph]:

@@ -1,12 +1,13 @@
 """The parties that the data itself knows of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from atoll.errors import AtollError
-from atoll.graph import Graph
+from atoll.graph import Graph, Holding, disjoint_parts
 from atoll.options import option
 from atoll.partition.base import Partition, partitions
 
@@ -37,4 +38,13 @@ class Natural(Partition):
         chosen = graph.holdings
         if self.clients:
             chosen = tuple(sorted(chosen, key=lambda h: -len(h.nodes))[: self.clients])
-        return [graph.held(holding) for holding in chosen]
+        return held(graph, chosen)
+
+
+def held(graph: Graph, holdings: Sequence[Holding]) -> list[Graph]:
+    """Each party's graph."""
+    plain = all(h.edges is None and h.view is None and not h.space for h in holdings)
+    names = [f"{graph.name} {holding.name}" for holding in holdings]
+    nodes_K = [holding.nodes for holding in holdings]
+    parts = disjoint_parts(graph, nodes_K, names, with_holdings=False) if plain else None
+    return [graph.held(holding) for holding in holdings] if parts is None else parts

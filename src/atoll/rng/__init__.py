@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
+
+from atoll.rng.seeding import generators
 
 _SERVER = -1
 
 
 def stream(seed: int, *key: int | str) -> np.random.Generator:
     """An independent stream for a key: the same on every machine, for every order of calls."""
-    digest = blake2b(repr((seed, *key)).encode(), digest_size=16).digest()
-    words = np.frombuffer(digest, dtype="<u4")
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(words.tolist())))
+    return streams([(seed, *key)])[0]
+
+
+def streams(keys: Iterable[tuple[int | str, ...]]) -> list[np.random.Generator]:
+    """The stream of each key, which begins with a seed; many cost little more than one."""
+    digests = b"".join(blake2b(repr(key).encode(), digest_size=16).digest() for key in keys)
+    return generators(np.frombuffer(digests, dtype="<u4").reshape(-1, 4))
 
 
 class CohortRng:
@@ -33,7 +39,7 @@ class CohortRng:
 
     @cached_property
     def streams(self) -> list[np.random.Generator]:
-        return [stream(self.seed, client, self.round, self.step) for client in self.clients]
+        return streams((self.seed, client, self.round, self.step) for client in self.clients)
 
     def only(self, active: Sequence[bool]) -> CohortRng:
         """The same streams for some of the clients; what others draw is drawn from nobody's."""
