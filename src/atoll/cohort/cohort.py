@@ -48,6 +48,8 @@ class Cohort(Cached):
         self.k = len(self.graphs)
         self.sizes = self.inputs.sizes
         self.features = self.graphs[0].features
+        # Whether these are some clients of a larger cohort, whose state is only theirs for a step.
+        self.partial = False
         self.classes = self.graphs[0].classes
 
     def __repr__(self) -> str:
@@ -59,7 +61,9 @@ class Cohort(Cached):
         """Some of the clients."""
         graphs = [self.graphs[p] for p in positions]
         clients = [self.clients[p] for p in positions]
-        return Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+        some = Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+        some.partial = True
+        return some
 
     def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
         """The same clients with other graphs."""
