@@ -50,6 +50,8 @@ class Cohort(Cached):
         self.k = len(self.graphs)
         self.sizes = self.inputs.sizes
         self.features = self.graphs[0].features
+        # Whether these are some clients of a larger cohort, whose state is only theirs for a step.
+        self.partial = False
         self.classes = self.graphs[0].classes
         # Where labels and splits of all rows are known already: from their names to them.
         self._columns = columns
@@ -63,7 +65,9 @@ class Cohort(Cached):
         """Some of the clients."""
         graphs = [self.graphs[p] for p in positions]
         clients = [self.clients[p] for p in positions]
-        return Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+        some = Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+        some.partial = True
+        return some
 
     def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
         """The same clients with other graphs."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ class APPNP(Model):
     leaves the MLP without biases; ``start`` is where its weights start from.
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
+
+    on_features: ClassVar[tuple[str, ...]] = ("lin1.weight",)
 
     hidden: int = option(64, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)

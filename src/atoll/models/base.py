@@ -35,6 +35,8 @@ class Model(ABC):
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
     # where few nodes matter (``Cohort.k_hop``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
+    # Weights ``[f, h]`` that features are multiplied with (``Cohort.linear``), used nowhere else.
+    on_features: ClassVar[tuple[str, ...]] = ()
     # Whether it can classify small graphs: it reads their nodes out into one row per graph.
     reads_out: ClassVar[bool] = False
 

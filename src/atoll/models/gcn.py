@@ -48,6 +48,7 @@ class GCN(Model):
 
     reach: ClassVar[int | None] = 1
     reads_out: ClassVar[bool] = True
+    on_features: ClassVar[tuple[str, ...]] = ("conv1.weight",)
 
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)

@@ -66,6 +66,7 @@ class GIN(Model):
     """
 
     reads_out: ClassVar[bool] = True
+    on_features: ClassVar[tuple[str, ...]] = ("input.weight",)
 
     hidden: int = option(64, at_least=1)
     layers: int = option(3, at_least=1)

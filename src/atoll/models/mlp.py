@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -64,6 +64,8 @@ class MLP(Model):
     ``bias = false`` leaves out b1 and b2; ``start`` is where weights start from.
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
+
+    on_features: ClassVar[tuple[str, ...]] = ("lin1.weight",)
 
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)

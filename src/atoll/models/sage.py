@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -24,6 +25,8 @@ class SAGE(Model):
     ``bias = false`` leaves out b.
     Shapes: ``sage1.neighbour, sage1.self [f, hidden]``, ``sage2.* [hidden, classes]``.
     """
+
+    on_features: ClassVar[tuple[str, ...]] = ("sage1.neighbour", "sage1.self")
 
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
