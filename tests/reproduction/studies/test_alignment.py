@@ -25,6 +25,19 @@ def test_figures_add_up():
     assert 0 < found["precision_1"] <= found["precision_10"] <= 100
 
 
+def test_the_first_iteration_is_before_any_exchange():
+    """With one round LOC is the first iteration, and FED has received nothing yet."""
+    found = Alignment().findings(resolve(SMALL)).figures
+    once = Alignment().findings(resolve(SMALL | {"run": {"rounds": 1}})).figures
+    for c in ("mlp", "svc"):
+        first = [found[f"{c}_first_{k}"] for k in (1, 2)]
+        assert first == [once[f"{c}_loc_{k}"] for k in (1, 2)]
+        assert first == [once[f"{c}_fed_{k}"] for k in (1, 2)]
+        fed = [found[f"{c}_fed_{k}"] for k in (1, 2)]
+        assert found[f"{c}_rise_global"] == pytest.approx(sum(fed) - sum(first))
+        assert found[f"{c}_rise"] == pytest.approx(found[f"{c}_rise_global"] / 2)
+
+
 def test_one_client_is_the_full_graph():
     whole = SMALL | {"partition": {"name": "public-nodes", "clients": 1}}
     found = Alignment().findings(resolve(whole)).figures

@@ -23,6 +23,10 @@ class Alignment(Study):
     ``c_global`` (the differences of all clients added up, the paper's GLOBAL); and the final
     alignment ``precision_1``, ``precision_5`` and ``precision_10``. With one client there is
     nothing to exchange: ``c_loc`` is the full graph.
+
+    The paper's "locally trained" embeddings may also be those of iteration 1, before anything was
+    exchanged, where its Figures 3 to 6 begin: ``c_first`` and ``c_first_1`` to ``c_first_4``, with
+    ``c_rise`` and ``c_rise_global`` for FED's gain over them. FED has then trained for longer.
     """
 
     trains = False
@@ -40,7 +44,12 @@ class Alignment(Study):
         if len(alone) > 1:
             together, precision = _evaluated(experiment, method, exchange=True)
             figures |= _scores(together, "fed", method.classifiers) | precision
+            begun = replace(experiment, run=replace(experiment.run, rounds=1))
+            first, _ = _evaluated(begun, method, exchange=False)
+            figures |= _scores(first, "first", method.classifiers)
             for c in method.classifiers:
+                rise = figures[f"{c}_fed"] - figures[f"{c}_first"]
+                figures |= {f"{c}_rise": rise, f"{c}_rise_global": rise * len(alone)}
                 gain = figures[f"{c}_fed"] - figures[f"{c}_loc"]
                 figures |= {f"{c}_gain": gain, f"{c}_global": gain * len(alone)}
                 figures |= {
