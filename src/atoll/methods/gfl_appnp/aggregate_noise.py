@@ -84,12 +84,15 @@ class AggregateNoise(NamedTuple):
         return rest
 
 
-def noise_source(weights: Tensor, moments: Rows, trains: Tensor) -> dict[str, Any]:
+def noise_source(
+    weights: Tensor, moments: Rows, trains: Tensor, scale: float = 1.0
+) -> dict[str, Any]:
     """What the server draws from: S of the T clients who train, and which features each has.
 
     ``weights [T, m]`` is A; of the m clients whose ``moments`` these are, T ``trains [m]``.
+    ``scale`` is the deviation of every client's noise.
     """
-    a = weights.double()
+    a = scale * weights.double()
     features = moments.at.take(trains.nonzero().flatten().tolist())
     return {"covariance": a @ a.T, "features": features}
 

@@ -26,7 +26,6 @@ from atoll.errors import AtollError
 from atoll.graph import dense
 from atoll.methods.gfl_appnp.batches import training_points
 from atoll.models.base import Model
-from atoll.models.mlp import MLP
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.sgd import SGD
 from atoll.tree import Params
@@ -34,10 +33,10 @@ from atoll.tree import Params
 
 def check_plain(model: Model, optimizer: Optimizer) -> None:
     """Refuse what the descent here is not written for."""
-    if not isinstance(model, MLP) or model.bias or model.dropout:
+    if getattr(model, "dropout", 0):
         raise AtollError(
-            "gfl-appnp encodes data points by an MLP without biases and dropout; set "
-            "model.name=mlp, model.bias=false and model.dropout=0."
+            "gfl-appnp compensates gradients of one function, which dropout would change at every "
+            "step; set model.dropout=0."
         )
     if optimizer != SGD(lr=optimizer.lr):
         raise AtollError(

@@ -81,6 +81,7 @@ class PpflDeepWalk(EmbeddingAlignment):
         return {
             "vectors": {"nodes": Ragged(Phi, sizes)},
             "contexts": {"nodes": Ragged(torch.zeros_like(Phi), sizes)},
+            **self.chosen(client),
         }
 
     @client_step
@@ -88,7 +89,7 @@ class PpflDeepWalk(EmbeddingAlignment):
         """Algorithm 1, lines 20 to 25."""
         cohort = client.cohort
         Phi, contexts = self.embeddings(client), client.state["contexts"]["nodes"].values
-        averages, rows = received(cohort, public)
+        averages, rows = received(client, public)
         if len(rows):
             Phi = Phi.index_copy(0, rows, averages)
         if not self.keep_contexts:
@@ -96,7 +97,7 @@ class PpflDeepWalk(EmbeddingAlignment):
         Phi, contexts = self.walked(client, Phi, contexts)
         client.state["vectors"] = {"nodes": Ragged(Phi, cohort.sizes)}
         client.state["contexts"] = {"nodes": Ragged(contexts, cohort.sizes)}
-        return Reply(public=public_rows(Phi, cohort)) if self.exchange else Reply()
+        return Reply(public=public_rows(Phi, client)) if self.exchange else Reply()
 
     def walked(self, client: Client, Phi: Tensor, contexts: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors and contexts after skip-gram over each client's walks."""
