@@ -12,6 +12,8 @@ from atoll.cli.comparisons import chosen_sites, progress_over_runs, show_compari
 from atoll.cli.options import (
     ALL_OPTIONS,
     AsJson,
+    EngineName,
+    Workers,
     described_choices,
     experiment,
     of_papers,
@@ -40,6 +42,8 @@ def run(
         Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
     log: Log = None,
+    engine: EngineName = "process",
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run one experiment and keep it in a run directory.
@@ -49,11 +53,13 @@ def run(
     Ctrl-C stops after the current round; continue with: atoll resume.
     """
     from atoll.experiment.runner import run_experiment
+    from atoll.federation.cluster import engine_of
     from atoll.loggers.base import callbacks_of
 
+    where = engine_of(engine, workers)
     chosen, callbacks = experiment(choices), callbacks_of(log or [])
     with progress(chosen) as advance:
-        result = run_experiment(chosen, out, advance, callbacks=callbacks)
+        result = run_experiment(chosen, out, advance, callbacks=callbacks, engine=where)
     show_results([result], as_json)
 
 
@@ -101,6 +107,8 @@ def resume(
     jobs: Jobs = 1,
     sites: Sites = "best",
     log: Log = None,
+    engine: EngineName = "process",
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Continue what was interrupted (run, comparison, study, search) to its result.
@@ -111,10 +119,12 @@ def resume(
     from atoll.deploy.plan import is_deployed
     from atoll.experiment.runner import read_experiment
     from atoll.experiment.runner import resume as resume_run
+    from atoll.federation.cluster import engine_of
     from atoll.loggers.base import callbacks_of
     from atoll.tabulation.plan import is_study
     from atoll.tuning.tune import is_search
 
+    where = engine_of(engine, workers)
     if is_search(run_dir):
         from atoll.tuning.tune import resume_search
 
@@ -143,7 +153,7 @@ def resume(
 
             result = resume_up(run_dir, advance, said)
         else:
-            result = resume_run(run_dir, advance, callbacks_of(log or []))
+            result = resume_run(run_dir, advance, callbacks_of(log or []), where)
     show_results([result], as_json)
 
 
