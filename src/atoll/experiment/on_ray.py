@@ -59,7 +59,10 @@ def simulate_on_ray(
     clients = len(parties.graphs)
     chunk = experiment.run.chunk or clients
     chunks = [range(first, min(first + chunk, clients)) for first in range(0, clients, chunk)]
-    count = min(engine.workers or places(ray, threads), len(chunks))
+    room = places(ray, threads)
+    count = min(engine.workers or room, room, len(chunks))
+    if engine.workers > room:
+        log.warning("the cluster has room for %d processes, not %d.", room, engine.workers)
     common = Common(parties.graphs)
     shared = ray.put(common.plain())
     parcels = [ray.put(plain_graphs([parties.graphs[c] for c in part], common)) for part in chunks]

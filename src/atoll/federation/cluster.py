@@ -6,10 +6,12 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +22,7 @@ log = logging.getLogger("atoll")
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 # The only way to have Ray listen on loopback: it replaces 127.0.0.1 by the host's own address.
 _ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+_OURS = "_atoll_on_loopback"
 _LOOPBACK = ("127.0.0.1", "::1")
 # Results depend on these, so hosts have the same.
 _ALIKE = ("atoll", "torch", "numpy", "scipy")
@@ -73,16 +76,16 @@ def engine_of(text: str | Engine | None, workers: int = 0) -> Engine:
 @contextmanager
 def connected(engine: Engine) -> Iterator[Any]:
     """Ray, connected to a cluster; one of our own ends with the context."""
-    ray = _ray()
+    own = not engine.address
+    ray = _loaded(own)
     if ray.is_initialized():  # by whoever calls us: it is theirs
         yield ray
         return
-    folder = None if engine.address else tempfile.mkdtemp(prefix="atoll-ray-")
-    secret = {} if engine.address else {**_ON_LOOPBACK, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    folder = tempfile.mkdtemp(prefix="atoll-ray-") if own else None
     before = dict(os.environ)
-    os.environ.update(_QUIET | secret)
+    os.environ.update(_environment(own))
     try:
-        _connect(ray, engine.address, folder)
+        _connect(ray, engine, folder)
         yield ray
     finally:
         ray.shutdown()
@@ -92,9 +95,21 @@ def connected(engine: Engine) -> Iterator[Any]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ray() -> Any:
+def _environment(own: bool) -> dict[str, str]:
+    return _QUIET | (_ON_LOOPBACK | {"RAY_AUTH_TOKEN": _token()} if own else {})
+
+
+@cache
+def _token() -> str:
+    """What admits to clusters of this process, which Ray reads once."""
+    return secrets.token_hex(32)
+
+
+def _loaded(own: bool) -> Any:
+    """Ray, loaded in surroundings of which it reads some then and never again."""
+    already = "ray" in sys.modules
     before = dict(os.environ)
-    os.environ.update(_QUIET | _ON_LOOPBACK)  # some are read when Ray is loaded, and only then
+    os.environ.update(_environment(own))
     try:
         import ray
     except ImportError:
@@ -102,10 +117,18 @@ def _ray() -> Any:
     finally:
         os.environ.clear()
         os.environ.update(before)
+    if own and not already:
+        vars(ray)[_OURS] = True
+    if own and not ray.is_initialized() and _OURS not in vars(ray):
+        raise AtollError(
+            "Ray was loaded before and would let others in; call ray.init() yourself before, name "
+            "a cluster as in ray:HOST:PORT, or do without loading it."
+        )
     return ray
 
 
-def _connect(ray: Any, address: str, folder: str | None) -> None:
+def _connect(ray: Any, engine: Engine, folder: str | None) -> None:
+    address = engine.address
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
         try:
@@ -117,12 +140,13 @@ def _connect(ray: Any, address: str, folder: str | None) -> None:
                 f"start, and this host must be part of it."
             ) from problem
         return
-    ray.init(address="local", include_dashboard=False, _temp_dir=folder, **options)
+    cpus = max(os.cpu_count() or 1, engine.workers)
+    ray.init(address="local", include_dashboard=False, num_cpus=cpus, _temp_dir=folder, **options)
     outside = {n["NodeManagerAddress"] for n in ray.nodes()} - set(_LOOPBACK)
     if outside:
         raise AtollError(
-            "Ray was loaded before Atoll and would listen beyond this machine; load it after, or "
-            "start a cluster yourself and name it: --engine ray:HOST:PORT."
+            "Ray would listen beyond this machine; start a cluster yourself and name it: --engine "
+            "ray:HOST:PORT."
         )
 
 
