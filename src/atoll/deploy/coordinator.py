@@ -265,7 +265,7 @@ class Coordinator:
                 self._check_stopped()
                 self._report("running")
                 self.validation = self.rounds.complete()
-                self.rounds.keep_if_best(self.validation, {})
+                self.rounds.keep_if_best(self.validation, dict)
                 self._save()
                 return
             except BelowQuorum:

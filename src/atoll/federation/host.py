@@ -22,17 +22,26 @@ class Host:
     """K >= 1 clients in one process: all of them in a simulation, one at a real site.
 
     ``chunk`` bounds how many clients a step serves at once (0: all). It changes memory and
-    speed, never results.
+    speed, never results but for rounding. Clients that were elsewhere before bring their ``state``.
     """
 
-    def __init__(self, method: Performer, cohort: Cohort, seed: int, chunk: int = 0) -> None:
+    def __init__(
+        self,
+        method: Performer,
+        cohort: Cohort,
+        seed: int,
+        chunk: int = 0,
+        state: Tree | None = None,
+    ) -> None:
         self.method = method
         self.cohort = cohort
         self.seed = seed
         self.chunk = chunk or cohort.k
         self._position = {client: p for p, client in enumerate(cohort.clients)}
         self._cohorts: OrderedDict[tuple[int, ...], Cohort] = OrderedDict()
-        self.state = stack([self._join(part) for part in self._parts(range(cohort.k))])
+        if state is None:
+            state = stack([self._join(part) for part in self._parts(range(cohort.k))])
+        self.state = state
 
     def perform(self, call: Call, to: Sequence[int], each: Tree) -> Iterator[Batch]:
         """Perform a step for some clients, a chunk at a time."""

@@ -17,3 +17,11 @@ class InProcess(Federation):
 
     def deliver(self, call: Call, to: tuple[int, ...], each: Tree) -> Iterator[Batch]:
         return self.host.perform(call, to, each)
+
+    @property
+    def state(self) -> Tree:
+        """All clients' states."""
+        return self.host.state
+
+    def close(self) -> None:
+        """There is nothing to end."""

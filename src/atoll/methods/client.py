@@ -112,7 +112,7 @@ class Client:
 
     def _own_places(self) -> Places | None:
         """The rows of a first layer that clients train, where the others need not be looked at."""
-        if self.method.task.passes(self.cohort, self.rng) is not None:
+        if self.method.task.passes(self.method.model, self.cohort, self.rng) is not None:
             return None
         return own_places(self.method.model, self.method.optimizer, self.cohort)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,19 @@ class Scored(NamedTuple):
     precision: float
     class_names: tuple[str, ...]
 
+    def plain(self) -> dict[str, Any]:
+        """The same as arrays, numbers and text, to be handed to another process."""
+        found: dict[str, Any] = self._asdict()
+        found["ranking_scores"] = self.ranking_scores()
+        return found | {"cells": {f.name: getattr(self.cells, f.name) for f in fields(self.cells)}}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Scored:
+        """The inverse of :meth:`plain`."""
+        scores = plain["ranking_scores"]
+        given = {"cells": Cells(**plain["cells"]), "ranking_scores": lambda: scores}
+        return cls(**{**plain, **given})
+
 
 class OverAll(NamedTuple):
     """Test scores over all nodes together, by metric, and the classes that no node is taken for."""
@@ -43,13 +56,34 @@ class OverAll(NamedTuple):
 class Listener:
     """What was scored last of each group of clients."""
 
-    heard: dict[tuple[int, ...], Scored] = field(default_factory=dict)
+    _heard: dict[tuple[int, ...], Scored] = field(default_factory=dict)
     # Clients that were scored on two tasks, of which the last one counts in tests.
     twice: bool = False
+    # What was scored in other processes, and is fetched if anybody wants to know.
+    _elsewhere: list[Callable[[], tuple[list[tuple[tuple[int, ...], Scored]], bool]]] = field(
+        default_factory=list
+    )
+
+    @property
+    def heard(self) -> dict[tuple[int, ...], Scored]:
+        """By clients, in the order in which they were asked."""
+        fetched, self._elsewhere = self._elsewhere, []
+        for fetch in fetched:
+            found, twice = fetch()
+            self.twice |= twice
+            for clients, scored in found:
+                self.hear(clients, *scored)
+        return self._heard
 
     def hear(self, clients: tuple[int, ...], *scored: Any) -> None:
-        self.twice |= clients in self.heard
-        self.heard[clients] = Scored(*scored)
+        self.twice |= clients in self._heard
+        self._heard[clients] = Scored(*scored)
+
+    def hear_later(
+        self, fetch: Callable[[], tuple[list[tuple[tuple[int, ...], Scored]], bool]]
+    ) -> None:
+        """What ``fetch`` has to say was scored: it takes time, and may not be wanted."""
+        self._elsewhere.append(fetch)
 
     def ranking(self) -> dict[int, np.ndarray]:
         """Areas and recall of each client ``[3, splits]``, where one task was scored."""
