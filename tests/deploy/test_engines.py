@@ -10,9 +10,12 @@ import flare.intruders as flare_intruders
 import flower.intruders as flower_intruders
 from atoll.data.parties import write_parties
 from atoll.deploy.engines import engines
+from atoll.deploy.enrolment import install_answer, make_request, sign_request
+from atoll.deploy.kits import make_kits
 from atoll.deploy.local import federation
 from atoll.deploy.marks import marked
 from atoll.deploy.plan import Terms, new_plan
+from atoll.deploy.processes import free_port
 from atoll.deploy.up import site_names
 from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import run_experiment
@@ -41,10 +44,22 @@ def stage(request, tmp_path_factory):
         pytest.skip(f"{package} is not installed; it comes with the dev extra")
     root = tmp_path_factory.mktemp(request.param)
     folders = write_parties(community_parties((19, 25, 14)), root / "sites")
-    with federation(root / "federation", request.param, site_names(folders)) as stage:
+    sites = site_names(folders)
+    enrol_first(root, engines()[request.param], list(sites))
+    with federation(root / "federation", request.param, sites) as stage:
         stage.name, stage.root = request.param, root
         yield stage
     assert not marked({process.mark for process in stage.processes.members.values()})
+
+
+def enrol_first(root, engine, sites):
+    """Kits of which the first site has made its own, and the authority the others."""
+    kits, address = root / "federation" / "kits", f"{engine.own_machine}:{free_port()}"
+    request, _ = make_request(root / "at-the-site", engine, sites[0])
+    answer, *_ = sign_request(kits, request, address)
+    kit, _ = install_answer(root / "at-the-site", answer)
+    kit.rename(kits / kit.name)
+    make_kits(kits, engine, address, sites[1:])
 
 
 def deployed(stage, method, rounds, terms=TERMS, progress=None):

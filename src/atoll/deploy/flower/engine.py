@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atoll.deploy.engine import Engine, Launch
-from atoll.deploy.flower.kits import forget, kit_facts, make_kits
+from atoll.deploy.flower.kits import forget, install, kit_facts, make_kits, request, sign
 from atoll.deploy.flower.operator import FlowerOperator
 from atoll.deploy.flower.programs import flower_environment
 from atoll.deploy.operator import Operator
@@ -25,6 +25,17 @@ class Flower(Engine):
     def make_kits(self, out: Path, server: str, port: int, sites: Sequence[str]) -> None:
         _refuse_elsewhere(server)
         make_kits(out, server, port, sites)
+
+    def request(self, kit: Path, site: str) -> str:
+        return request(kit)
+
+    def sign(self, out: Path, site: str, request: str) -> dict[str, str]:
+        return sign(out, site, request)
+
+    def install(
+        self, kit: Path, site: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        install(kit, server, port, given)
 
     def forget(self, out: Path, site: str) -> None:
         super().forget(out, site)
