@@ -12,6 +12,8 @@ HIDDEN, LR, DECAY, EPOCHS = 128, 0.01, 5e-4, 1
 # What one block of rounds is, per side: blocks of the sides alternate.
 WARM_UP, BLOCKS, ROUNDS = 2, 4, 7
 TWO_THREADS_BLOCKS, TWO_THREADS_ROUNDS = 3, 4
+# The peer's own number of generator rounds.
+GENERATOR_STEPS = 10
 
 FEDERATIONS = {
     "cora-10": ("cora", 10),
@@ -52,8 +54,8 @@ PAIRINGS = {
         "fedsage_plus",
         {"hide": 0.2, "local_steps": 0, "weights": "equal"},
         {"name": "sage", "hidden": HIDDEN},
-        {"gen_rounds": 3},
-        generator=3,
+        {"gen_rounds": GENERATOR_STEPS},
+        generator=GENERATOR_STEPS,
     ),
 }
 
