@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
@@ -39,6 +38,7 @@ from atoll.files import write_text
 from beside import cases as settings
 from beside.cases import FEDERATIONS, Case, chosen
 from beside.environment import checked, default_cache, peer_python
+from beside.machine import machine
 from beside.page import SIDES, generator_table, ratio, rounds_table, spread, times, with_table
 from beside.parts import write_parts
 from beside.side import Side
@@ -98,23 +98,15 @@ def schedule(short: bool) -> list[tuple[int, int]]:
     ]
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on; nothing that names the machine."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = lines[0].partition(":")[2].strip() if lines else model
-    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
-
-
 def kept(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def keep(path: Path, records: dict[str, Any]) -> None:
+    """One line per case, so that a change of one is a change of one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(records, indent=1, sort_keys=True) + "\n")
+    lines = [f"{json.dumps(name)}: {json.dumps(records[name])}" for name in sorted(records)]
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def write_page(page: Path, records: dict[str, Any]) -> None:

@@ -58,3 +58,9 @@ def _part(found: Any, k: int) -> Part:
         x = sparse.csr_array(csr, shape=tuple(found[f"{k}.shape"]))
     arrays = {name: found[f"{k}.{name}"] for name in _ARRAYS}
     return Part(x=x, classes=int(found["classes"]), **arrays)
+
+
+def part_of(graph: Any) -> Part:
+    """A graph of Atoll's as a part."""
+    arrays = {name: getattr(graph, name) for name in _ARRAYS}
+    return Part(x=graph.x, classes=graph.classes, **arrays)

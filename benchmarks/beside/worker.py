@@ -30,7 +30,8 @@ class Gate:
 
     def __init__(self, answers: TextIO) -> None:
         self._answers = answers
-        self._left, self._scores = 0, []
+        self._left = 0
+        self._scores: list[list[float]] = []
         self._wall = self._cpu = 0.0
 
     def open(self, seconds: float) -> None:
@@ -39,14 +40,14 @@ class Gate:
 
     def passed(self, val: float | None = None, test: float | None = None) -> None:
         """A round is over; its scores are means over clients, if it was scored."""
-        if val is not None:
-            self._scores.append([val, test])
+        if val is not None and test is not None:
+            self._scores.append([round(val, 4), round(test, 4)])
         self._left -= 1
         if self._left:
             return
         cpu, wall = time.process_time() - self._cpu, time.perf_counter() - self._wall
-        answer = {"cpu": cpu, "wall": wall, "scores": self._scores, "peak_gb": peak_memory()}
-        self._wait(answer)
+        spent = {"cpu": round(cpu, 6), "wall": round(wall, 6)}
+        self._wait(spent | {"scores": self._scores, "peak_gb": round(peak_memory(), 3)})
 
     def _wait(self, answer: Order) -> None:
         answer_with(self._answers, answer)
