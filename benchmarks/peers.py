@@ -39,7 +39,16 @@ from beside import cases as settings
 from beside.cases import FEDERATIONS, Case, chosen
 from beside.environment import checked, default_cache, peer_python
 from beside.machine import machine
-from beside.page import SIDES, generator_table, ratio, rounds_table, spread, times, with_table
+from beside.page import (
+    SIDES,
+    generator_table,
+    origins,
+    ratio,
+    rounds_table,
+    spread,
+    times,
+    with_table,
+)
 from beside.parts import write_parts
 from beside.side import Side
 
@@ -80,7 +89,8 @@ def measure(case: Case, parts: Path, sides: list[Side], short: bool) -> dict[str
     return {
         "federation": case.federation,
         "method": case.method,
-        "command": f"python benchmarks/peers.py --cases {case.name}",
+        "command": f"python benchmarks/peers.py --cases {case.name}{' --short' * short}",
+        "short": short,
         "settings": case.order(),
         "taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
@@ -90,11 +100,12 @@ def measure(case: Case, parts: Path, sides: list[Side], short: bool) -> dict[str
 
 def schedule(short: bool) -> list[tuple[int, int]]:
     """Blocks as (rounds, threads); the first one is to warm up."""
-    one, two = (2, 1) if short else (settings.BLOCKS, settings.TWO_THREADS_BLOCKS)
+    if short:
+        return [(settings.WARM_UP, 1), (4, 1), (4, 1), (1, 2)]
     return [
         (settings.WARM_UP, 1),
-        *[(settings.ROUNDS, 1)] * one,
-        *[(settings.TWO_THREADS_ROUNDS, 2)] * two,
+        *[(settings.ROUNDS, 1)] * settings.BLOCKS,
+        *[(settings.TWO_THREADS_ROUNDS, 2)] * settings.TWO_THREADS_BLOCKS,
     ]
 
 
@@ -112,7 +123,7 @@ def keep(path: Path, records: dict[str, Any]) -> None:
 def write_page(page: Path, records: dict[str, Any]) -> None:
     order = [case.name for case in chosen(["*"])]
     ordered = [records[name] for name in order if name in records]
-    text = with_table(page.read_text(), "peers", rounds_table(ordered))
+    text = with_table(page.read_text(), "peers", [*rounds_table(ordered), "", *origins(ordered)])
     page.write_text(with_table(text, "generators", generator_table(ordered)))
 
 
@@ -126,13 +137,15 @@ def said(record: dict[str, Any]) -> str:
 
 def run(args: argparse.Namespace) -> None:
     wanted = [] if args.cases == ["none"] else chosen(args.cases)
-    records, started = kept(args.json), time.perf_counter()
+    records = kept(args.json)
+    ready = startable(args) if wanted else []
+    started = time.perf_counter()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for federation, group in groupby(wanted, lambda case: case.federation):
             parts = parts_of(federation, folder)
             with ExitStack() as sides:
-                open_sides = [sides.enter_context(side) for side in started_sides(args)]
+                open_sides = [sides.enter_context(Side(*side)) for side in ready]
                 for case in group:
                     record = measure(case, parts, open_sides, args.short)
                     records[case.name] = record
@@ -143,16 +156,17 @@ def run(args: argparse.Namespace) -> None:
         write_page(args.page, records)
 
 
-def started_sides(args: argparse.Namespace) -> list[Side]:
+def startable(args: argparse.Namespace) -> list[tuple[str, Path, tuple[Path, ...]]]:
+    """The sides: name, interpreter, and folders whose packages it is to find."""
     own = Path(sys.executable)
-    sides = []
+    sides: list[tuple[str, Path, tuple[Path, ...]]] = []
     if "openfgl" not in args.without:
         checkout = checked(args.openfgl) if args.openfgl else None
         python = peer_python(args.cache, checkout)
-        sides.append(Side("openfgl", python, (checkout,) if checkout else ()))
+        sides.append(("openfgl", python, (checkout,) if checkout else ()))
     if "pyg" not in args.without:
-        sides.append(Side("pyg", own))
-    return [*sides, Side("atoll", own)]
+        sides.append(("pyg", own, ()))
+    return [*sides, ("atoll", own, ())]
 
 
 def main() -> None:

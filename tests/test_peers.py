@@ -9,7 +9,7 @@ from scipy import sparse
 from atoll.errors import AtollError
 from atoll.graph import make_graph
 from beside.cases import ALL, chosen
-from beside.page import accuracy, generator_table, rounds_table, times, with_table
+from beside.page import accuracy, generator_table, origins, rounds_table, times, with_table
 from beside.parts import part_of, read_parts, write_parts
 
 
@@ -57,8 +57,8 @@ def test_rows_say_where_accuracies_differ_and_where_the_machine_was_busy(record)
     for side in record["sides"].values():
         for found in side["blocks"]:
             found["wall"] *= 2
-    row = rounds_table([record])[2]
-    assert "fed-avg (b)" in row
+    row = rounds_table([record | {"short": True}])[2]
+    assert "fed-avg (b) (s)" in row
     assert row.endswith("80.0, , 70.0 (d) |")
 
 
@@ -72,6 +72,17 @@ def test_generators_have_a_table_where_there_are_any(record):
     assert row == (
         "| cora-10 | 2.000 (2.000 to 2.000) | 0.100 (0.100 to 0.100) | **20.0** | 3.40 | 0.60 |"
     )
+
+
+def test_a_page_says_what_was_measured_with_what(record):
+    for name, side in record["sides"].items():
+        side["versions"] = {name: "1.0", "torch": "2.13.0"}
+    on = {"python": "3.11.9", "cpu": "a processor", "cores": 2}
+    first, last = (record | {"machine": on, "taken": f"2026-01-0{day}"} for day in (1, 2))
+    assert origins([first, last]) == [
+        "Measured with atoll 1.0, openfgl 1.0, torch 2.13.0; Python 3.11.9, a processor, 2 cores; "
+        "2026-01-01 to 2026-01-02."
+    ]
 
 
 def test_a_table_is_written_between_its_marks_alone():

@@ -54,7 +54,7 @@ def rounds_table(records: Iterable[Record]) -> list[str]:
     for record in records:
         for threads in (1, 2):
             found = {side: times(record, side, threads) for side in SIDES}
-            cells = [record["federation"], record["method"] + busy_mark(record), str(threads)]
+            cells = [record["federation"], record["method"] + marks(record), str(threads)]
             cells += [spread(found[side]) for side in SIDES]
             cells += [ratio(found[side], found["atoll"]) for side in ("openfgl", "pyg")]
             cells.append(accuracies(record) if threads == 1 else "")
@@ -71,7 +71,7 @@ def generator_table(records: Iterable[Record]) -> list[str]:
         if not any(steps.values()):
             continue
         found = {s: [1e3 * step["cpu"] for step in steps.get(s, ())] for s in ("openfgl", "atoll")}
-        cells = [record["federation"] + busy_mark(record)]
+        cells = [record["federation"] + marks(record)]
         cells += [spread([ms / 1e3 for ms in found[s]], 3) for s in found]
         cells.append(ratio(found["openfgl"], found["atoll"]))
         cells += [f"{max((t['peak_gb'] for t in steps.get(s, ())), default=0):.2f}" for s in found]
@@ -79,8 +79,24 @@ def generator_table(records: Iterable[Record]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
-def busy_mark(record: Record) -> str:
-    return " (b)" if was_busy(record) else ""
+def marks(record: Record) -> str:
+    """What a reader of a row must know of how it was measured."""
+    return " (b)" * was_busy(record) + " (s)" * record.get("short", False)
+
+
+def origins(records: Iterable[Record]) -> list[str]:
+    """What the figures were measured with, one sentence per combination of versions and machine."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        versions = {k: v for side in record["sides"].values() for k, v in side["versions"].items()}
+        named = ", ".join(f"{name} {versions[name]}" for name in sorted(versions))
+        on = record["machine"]
+        where = f"Python {on['python']}, {on['cpu']}, {on['cores']} cores"
+        found.setdefault(f"{named}; {where}", []).append(record["taken"])
+    return [
+        f"Measured with {what}; {min(taken)}{f' to {max(taken)}' if len(taken) > 1 else ''}."
+        for what, taken in found.items()
+    ]
 
 
 def spread(found: Sequence[float], digits: int = 1) -> str:
