@@ -35,8 +35,7 @@ from atoll.errors import AtollError
 from atoll.experiment.config import resolve
 from atoll.experiment.parties import load_parties
 from atoll.files import write_text
-from beside import cases as settings
-from beside.cases import FEDERATIONS, Case, chosen
+from beside.cases import FEDERATIONS, LONG, SHORT, SLOW, WARM_UP, Case, chosen
 from beside.environment import checked, default_cache, peer_python
 from beside.machine import machine
 from beside.page import (
@@ -79,17 +78,19 @@ def measure(case: Case, parts: Path, sides: list[Side], short: bool) -> dict[str
     for _ in range(case.pairing.generator):
         for side in sides:
             found[side.name]["generator"].append(side.ask(rounds=1, threads=1))
-    for number, (rounds, threads) in enumerate(schedule(short)):
+    for _ in range(WARM_UP):
+        slowest = max(take_turn(side, 1, 1)["cpu"] for side in sides)
+    short = short or slowest > SLOW
+    for rounds, threads in SHORT if short else LONG:
         for side in sides:
-            block = side.ask(rounds=rounds, threads=threads)
-            warm = {"threads": threads if number else 0, "rounds": rounds}
-            found[side.name]["blocks"].append(warm | block)
+            block = take_turn(side, rounds, threads)
+            found[side.name]["blocks"].append(block)
     for side in sides:
         side.ask(end=True)
     return {
         "federation": case.federation,
         "method": case.method,
-        "command": f"python benchmarks/peers.py --cases {case.name}{' --short' * short}",
+        "command": f"python benchmarks/peers.py --cases {case.name}",
         "short": short,
         "settings": case.order(),
         "taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -98,15 +99,8 @@ def measure(case: Case, parts: Path, sides: list[Side], short: bool) -> dict[str
     }
 
 
-def schedule(short: bool) -> list[tuple[int, int]]:
-    """Blocks as (rounds, threads); the first one is to warm up."""
-    if short:
-        return [(settings.WARM_UP, 1), (4, 1), (4, 1), (1, 2)]
-    return [
-        (settings.WARM_UP, 1),
-        *[(settings.ROUNDS, 1)] * settings.BLOCKS,
-        *[(settings.TWO_THREADS_ROUNDS, 2)] * settings.TWO_THREADS_BLOCKS,
-    ]
+def take_turn(side: Side, rounds: int, threads: int) -> dict[str, Any]:
+    return {"rounds": rounds, "threads": threads, **side.ask(rounds=rounds, threads=threads)}
 
 
 def kept(path: Path) -> dict[str, Any]:

@@ -9,9 +9,12 @@ from typing import Any
 from atoll.errors import AtollError
 
 HIDDEN, LR, DECAY, EPOCHS = 128, 0.01, 5e-4, 1
-# What one block of rounds is, per side: blocks of the sides alternate.
-WARM_UP, BLOCKS, ROUNDS = 2, 4, 7
-TWO_THREADS_BLOCKS, TWO_THREADS_ROUNDS = 3, 4
+# Rounds before any is timed, then blocks of (rounds, threads), in which sides take turns.
+WARM_UP = 2
+LONG = [(7, 1)] * 4 + [(4, 2)] * 3
+SHORT = [(4, 1), (4, 1), (2, 2)]
+# CPU seconds per round of a side from which on a case is a short one.
+SLOW = 1.5
 # The peer's own number of generator rounds.
 GENERATOR_STEPS = 10
 
