@@ -6,7 +6,7 @@
 Cora, METIS, 10 clients. One line of JSON per run; runs that the file has already are not repeated.
 The score is the mean test accuracy of the eight honest clients at the round with their best
 validation accuracy. ``left-out`` is a server that knows who is hostile and never asks them.
-``--show`` prints the table of a file.
+``--show`` prints the tables of a file, ``--page`` puts them into a page.
 
 Attacks: ``flip-10`` sends the update with its sign flipped, ten times as long; ``flip-1`` the same
 at its own length; ``noise`` Gaussian noise as long as the update; ``labels`` trains on labels
@@ -180,22 +180,41 @@ def measured(given: argparse.Namespace) -> None:
                         print(row, flush=True)
 
 
-def shown(out: Path) -> None:
+def tables(out: Path) -> str:
     """One table per setting and method: a row per rule, a column per attack."""
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    for setting, method in dict.fromkeys((row["setting"], row["method"]) for row in rows):
-        theirs = [r for r in rows if (r["setting"], r["method"]) == (setting, method)]
-        attacks = [a for a in ATTACKS if any(r["attack"] == a for r in theirs)]
-        print(f"\n{method}, {setting}\n\n| | {' | '.join(attacks)} | seeds |")
-        print(f"|---|{'---|' * len(attacks)}---|")
-        for rule in RULES:
-            cells = [
-                [r["test"] for r in theirs if (r["rule"], r["attack"]) == (rule, attack)]
-                for attack in attacks
-            ]
-            if any(cells):
-                seeds = "/".join(str(n) for n in dict.fromkeys(len(c) for c in cells if c))
-                print(f"| {rule} | {' | '.join(map(_cell, cells))} | {seeds} |")
+    text = []
+    for method in METHODS:
+        for setting, (steps, rounds) in SETTINGS.items():
+            theirs = [r for r in rows if (r["setting"], r["method"]) == (setting, method)]
+            if theirs:
+                often = "one local step" if steps == 1 else f"{steps} local steps"
+                text += [f"{method}, {often} per round, {rounds} rounds:", "", *_table(theirs), ""]
+    return "\n".join(text)
+
+
+def _table(rows: list[dict]) -> list[str]:
+    attacks = [a for a in ATTACKS if any(r["attack"] == a for r in rows)]
+    names = ["no attack" if a == "none" else f"`{a}`" for a in attacks]
+    lines = [f"| | {' | '.join(names)} | seeds |", f"|---|{'---|' * len(attacks)}---|"]
+    for rule in RULES:
+        cells = [
+            [r["test"] for r in rows if (r["rule"], r["attack"]) == (rule, attack)]
+            for attack in attacks
+        ]
+        if any(cells):
+            counts = sorted({len(c) for c in cells if c})
+            seeds = "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
+            shown = {"none": "plain mean", "left-out": "left out"}.get(rule, f"`{rule}`")
+            lines.append(f"| {shown} | {' | '.join(map(_cell, cells))} | {seeds} |")
+    return lines
+
+
+def put(page: Path, text: str) -> None:
+    """Replace what stands between the page's two marks."""
+    begin, end = "<!-- byzantine -->\n", "<!-- /byzantine -->"
+    before, _, rest = page.read_text().partition(begin)
+    page.write_text(before + begin + text + end + rest.partition(end)[2])
 
 
 def _cell(scores: list[float]) -> str:
@@ -214,13 +233,17 @@ def main() -> None:
     parser.add_argument("--rules", nargs="*", default=list(RULES))
     parser.add_argument("--attacks", nargs="*", default=list(ATTACKS), choices=ATTACKS)
     parser.add_argument("--data", default="cora")
-    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--show", action="store_true", help="only the tables of the file")
+    parser.add_argument("--page", type=Path, help="e.g. docs/privacy.md, which gets the tables")
     options = parser.parse_args()
     keep_freed_memory()
     torch.set_num_threads(1)
     if not options.show:
         measured(options)
-    shown(options.out)
+    text = tables(options.out)
+    print(text)
+    if options.page:
+        put(options.page, text)
 
 
 if __name__ == "__main__":

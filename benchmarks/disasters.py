@@ -32,8 +32,15 @@ _STARTING = {"nvflare": 30.0, "flower": 90.0}
 _IN_ROUNDS = {"nvflare": 6.0, "flower": 40.0}
 _KILLS_PER_RUN = {"nvflare": 10, "flower": 4}
 _SECONDS_TO_STOP = 30.0  # what systemd gives a unit that is stopped (TimeoutStopSec)
-_FAKETIME = "/usr/lib/{machine}-linux-gnu/faketime/libfaketimeMT.so.1"
 _DAY = 86_400
+# What every Python process of a federation then begins with.
+_CLOCK = """
+import time
+from pathlib import Path
+
+_now, _offset = time.time, Path({offset!r})
+time.time = lambda: _now() + float(_offset.read_text() or 0)
+"""
 
 
 def server(case: Case, kills: int, seed: int) -> str:
@@ -222,36 +229,29 @@ def _up_ends(case: Case) -> float:
 def clock(case: Case) -> str:
     """Server's and sites' clocks are set back by a day in mid-run: the same SHA-256."""
     case.undisturbed()
-    library = _FAKETIME.format(machine=os.uname().machine)
-    if not Path(library).is_file():
-        raise AtollError(f"'{library}' is missing; install Debian's libfaketime.")
-    offset = case.root / "offset"
-    offset.write_text(f"+{_DAY}\n")
-    given = {
-        "LD_PRELOAD": library,
-        "FAKETIME_TIMESTAMP_FILE": str(offset),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
-    os.environ.update(given)
-    seen: list[int] = []
+    folder = case.root / "clock"
+    folder.mkdir(exist_ok=True)
+    offset = folder / "offset"
+    offset.write_text(str(_DAY))
+    (folder / "sitecustomize.py").write_text(_CLOCK.format(offset=str(offset)))
+    after: list[int] = []
 
     def set_back(_: LocalFederation) -> None:
-        there = Journal(case.run_dir).status()["time"]
-        assert there - time.time() > _DAY / 2, "the server's clock is not in our hands"
-        offset.write_text("+0\n")
-        seen.append(int(Journal(case.run_dir).status()["round"]))
+        status = Journal(case.run_dir).status()
+        assert status["time"] - time.time() > _DAY / 2, "the clock is not in our hands"
+        offset.write_text("0")
+        after.append(int(status["round"]))
 
+    os.environ["PYTHONPATH"] = str(folder)
     try:
         with case.standing("run") as (_, again):
             again(once(set_back, after=3))
     finally:
-        for name in given:
-            del os.environ[name]
-    there = Journal(case.run_dir).status()["time"]
-    assert abs(there - time.time()) < _DAY / 2, "the clock was not set back"
+        del os.environ["PYTHONPATH"]
+    status = Journal(case.run_dir).status()
+    assert abs(status["time"] - time.time()) < _DAY / 2, "the clock was not set back"
     _same(case)
-    return f"set back by a day after round {seen[0]}, then the same bytes"
+    return f"set back by a day after round {after[0]}, then the same bytes"
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@
 
 Each case prints what it did and what it showed, and the exit code is 1 if one failed. Nothing can
 hang: every case has a bound. With ``--folder`` what runs leave behind stays there, and ``server``
-called again with more ``--kills`` goes on where it ended. Full disks need root, the clock Debian's
-libfaketime. ``--keep`` puts the outcomes into docs/deployment.md.
+called again with more ``--kills`` goes on where it ended. Full disks need root. ``--keep`` puts the
+outcomes into docs/deployment.md.
 """
 
 from __future__ import annotations
