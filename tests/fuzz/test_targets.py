@@ -62,7 +62,7 @@ def make(folder):
         if content[0] == 9:
             time.sleep(600)
         return True
-    return Target([bytes([7]) * 4, bytes([9]) * 4, b"good"], attempt, seconds=1.0)
+    return Target([bytes([7]) * 4, bytes([9]) * 4, b"good"], attempt, seconds=0.3)
 
 if __name__ == "__main__":
     main(make, __file__, "x")
