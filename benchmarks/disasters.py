@@ -24,7 +24,7 @@ from atoll.deploy.journal import Journal
 from atoll.deploy.local import LocalFederation
 from atoll.deploy.marks import marked
 from atoll.errors import AtollError
-from atoll.experiment.result import is_complete
+from atoll.experiment.run_dir import is_complete
 from rehearsal import Case, once, sha, start_server_again, start_site_again
 
 # Between the kills of one run: seconds after the server was started, and after its first round.

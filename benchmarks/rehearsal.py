@@ -14,7 +14,8 @@ from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.settings import SLOW
 from atoll.deploy.up import site_names
 from atoll.experiment.config import Experiment, resolve
-from atoll.experiment.result import Result, is_complete, load_result, store_setup
+from atoll.experiment.result import Result, load_result
+from atoll.experiment.run_dir import is_complete, store_setup
 from atoll.experiment.runner import load_parties
 
 # Is told the federation and the round that was completed.
