@@ -3,6 +3,7 @@
     python benchmarks/mini_batches.py                       2.4 million nodes, 60 million edges
     python benchmarks/mini_batches.py --sampler cluster     METIS clusters instead of neighbours
     python benchmarks/mini_batches.py --nodes 600000        a smaller graph of the same kind
+    python benchmarks/mini_batches.py --nodes 240000 --clients 5 --full       full batches, beside
 
 The graph is random communities with as many nodes, directed edges, features and classes as
 ogbn-products. Each of 50 clients holds a run of communities; ``--cut metis`` has METIS cut the
@@ -74,6 +75,7 @@ class Runs(Partition):
     """Equal runs of node numbers, of which communities are made."""
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
+        print(f"{graph.nodes:,} nodes, {graph.edges.shape[1]:,} directed edges", flush=True)
         return by_owner(graph, np.arange(graph.nodes) * self.clients // graph.nodes, self.clients)
 
 
@@ -92,6 +94,8 @@ def experiment(args: argparse.Namespace) -> Experiment:
         fanout=tuple(args.fanout),
         clusters=args.clusters,
     )
+    if args.full:
+        task = NodeClassification()
     return Experiment(
         data=data,
         split=Split(train=0.1, val=0.05),
@@ -145,6 +149,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=0, help="0: 512 nodes, or 20 clusters")
     parser.add_argument("--fanout", type=int, nargs="*", default=[])
     parser.add_argument("--clusters", type=int, default=0)
+    parser.add_argument("--full", action="store_true", help="full batches, for comparison")
     parser.add_argument("--chunk", type=int, default=0, help="clients at once; 0: all")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
