@@ -16,6 +16,7 @@ from atoll.cohort.inputs import Inputs, Operator
 from atoll.cohort.k_hop import part_of
 from atoll.cohort.targets import Targets
 from atoll.cohort.whole import Whole
+from atoll.device import of_numpy
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Ragged
 from atoll.tree import Leaf
@@ -130,7 +131,7 @@ class Cohort(Cached):
         return parts
 
     def _packed(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(self._padded(read)))
+        return of_numpy(np.concatenate(self._padded(read)))
 
     @cached_property
     def batch(self) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.leaves import RowsLike
 from atoll.methods.client import Client
 from atoll.methods.gfl_appnp.aggregate_noise import noise_jacobian
@@ -80,5 +81,5 @@ def _with_noise(jacobian: Full, rng: CohortRng) -> Params:
         for part in (jacobian.first_K[k], jacobian.second_K[k]):
             dtype = "float64" if part.dtype == torch.float64 else "float32"
             noise = stream.standard_normal(tuple(part.shape), dtype=dtype)  # type: ignore[call-overload]
-            part += torch.from_numpy(noise)
+            part += of_numpy(noise)
     return {"first": jacobian.first_K, "second": jacobian.second_K}

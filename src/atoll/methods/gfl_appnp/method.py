@@ -5,6 +5,7 @@ from typing import Literal
 
 import torch
 
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import SCALAR, Info, Method, register
@@ -113,7 +114,7 @@ class GFLAPPNP(Method):
         A = personalised_propagation(info.network, self.alpha, self.hops, self.weights)
         return {
             "model": self.initial_model(info, seed),
-            "network": {"mixing": torch.from_numpy(A).to(info.dtype)},
+            "network": {"mixing": of_numpy(A).to(info.dtype)},
             "context": {"others": torch.zeros(info.clients, info.classes, dtype=info.dtype)},
         }
 

@@ -40,7 +40,7 @@ def judge(classifier: Classifier) -> Callable[[EmbeddingAlignment, Client], Repl
         for graph, h, stream in zip(cohort.graphs, blocks, client.rng.streams, strict=True):
             chosen = graph.y >= 0 if self.judged == "all" else graph.val | graph.test
             seed = int(stream.integers(2**31))
-            vectors = h.numpy()[chosen]
+            vectors = h.cpu().numpy()[chosen]
             scores.append(cross_validated(classifier, vectors, graph.y[chosen], self.folds, seed))
         return Reply(metric={classifier: torch.tensor(scores, dtype=torch.float64)})
 
@@ -111,7 +111,7 @@ class EmbeddingAlignment(Method):
         expect = {"vectors": RaggedLike(sent.values.new_zeros(sent.values.shape[1]), exactly=due)}
         replies = fed.ask("train", each={"public": server["public"]}, expect={"public": expect})
         X, held = replies["public"]["vectors"], numbers.take(replies.rows.tolist())
-        found = align(X.blocks(), [own.numpy() for own in held.blocks()], NEIGHBOURS)
+        found = align(X.blocks(), [own.cpu().numpy() for own in held.blocks()], NEIGHBOURS)
         precision = torch.cat([server["alignment"]["precision"], found.precision[None]])
         # Who did not answer gets what it would have got: it is still in that space.
         server = updated(server, replies.rows, public={"vectors": Ragged.of(found.means)})

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
 from atoll.privacy.secure.fixed_point import encoded, fits
@@ -92,12 +93,12 @@ class Masking:
                 log.warning("client %d has numbers that no sum can hold; it sits this out.", client)
                 continue
             boxes = {
-                other: inbox[i, j].numpy().tobytes()
+                other: inbox[i, j].cpu().numpy().tobytes()
                 for j, other in enumerate(sharing)
                 if other != client
             }
             numbers = self._party(client).masked(encoded(rows[i]), boxes)
-            made.append(torch.from_numpy(numbers.view(np.int64)))
+            made.append(of_numpy(numbers.view(np.int64)))
             stay.append(client)
         if not made:
             raise Broken("numbers that no sum can hold")
@@ -141,7 +142,7 @@ def keys_of(shared: Tree) -> dict[int, Keys]:
     assert isinstance(cipher, Tensor)
     assert isinstance(mask, Tensor)
     pairs = zip(cipher, mask, strict=True)
-    found = [Keys(c.numpy().tobytes(), m.numpy().tobytes()) for c, m in pairs]
+    found = [Keys(c.cpu().numpy().tobytes(), m.cpu().numpy().tobytes()) for c, m in pairs]
     return dict(zip(clients, found, strict=True))
 
 
@@ -152,7 +153,7 @@ def _numbers(tree: Tree, name: str) -> list[int]:
 
 
 def _tensor(content: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return of_numpy(np.frombuffer(bytearray(content), dtype=np.uint8))
 
 
 def _batch(clients: tuple[int, ...], **leaves: Tensor) -> Batch:
