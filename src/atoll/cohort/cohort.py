@@ -17,6 +17,11 @@ from atoll.cohort.joined import inputs_of
 from atoll.cohort.k_hop import part_of
 from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.targets import Targets
+<<<<<<< HEAD
+=======
+from atoll.cohort.whole import Whole
+from atoll.device import of_numpy
+>>>>>>> ray
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Ragged
 from atoll.tree import Leaf
@@ -140,6 +145,7 @@ class Cohort(Cached):
             parts.append(own)
         return parts
 
+<<<<<<< HEAD
     def _column(self, name: str) -> np.ndarray:
         """The labels ``y`` or the members of a split, of all rows ``[N]``."""
 
@@ -149,6 +155,10 @@ class Cohort(Cached):
             return np.concatenate(self._padded(lambda graph: getattr(graph, name)))
 
         return self.cached(f"column {name}", pack)
+=======
+    def _packed(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
+        return of_numpy(np.concatenate(self._padded(read)))
+>>>>>>> ray
 
     @cached_property
     def batch(self) -> Tensor:

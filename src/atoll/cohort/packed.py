@@ -133,4 +133,4 @@ def own_features(x_K: Sequence[Features], places: Places | None, dtype: torch.dt
 
 def name_of(make: Make[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
     """Under which what is made of propagated features is kept with a graph."""
-    return f"{make} of {inputs_name(propagated, hops)} as {dtype}"
+    return f"{make} of {inputs_name(propagated, hops)} as {dtype} on {torch.get_default_device()}"

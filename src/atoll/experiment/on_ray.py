@@ -14,6 +14,7 @@ import torch
 
 from atoll.archive import pack, unpack
 from atoll.cohort import Cohort
+from atoll.device import CPU, on_device
 from atoll.experiment.config import Experiment, describe, resolve
 from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.parties import Parties, info_of, recounted, settled
@@ -120,6 +121,9 @@ class Worker:
         logging.getLogger("atoll").addHandler(self.saying)
         self.experiment = resolve(given["table"])
         self.dtype = getattr(torch, self.experiment.run.dtype)
+        if self.experiment.run.device != CPU:
+            with on_device(self.experiment.run.device):  # refused where there is none
+                torch.set_default_device(self.experiment.run.device)
         self.chunk = given["chunk"]
         self._parcels, self._fetched = parcels, {}  # type: ignore[var-annotated]
         self._graphs = GraphsOfPlain(ray.get(common[0]))

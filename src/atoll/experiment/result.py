@@ -14,6 +14,11 @@ import numpy as np
 import polars
 
 from atoll.archive import read_tree, write_tree
+<<<<<<< HEAD
+=======
+from atoll.device import to_numpy
+from atoll.errors import AtollError
+>>>>>>> ray
 from atoll.experiment.checkpoint import joined
 from atoll.experiment.config import Experiment
 from atoll.experiment.drawing import drawn
@@ -253,8 +258,7 @@ def _concluding(replies: Replies | None) -> dict[int, dict[str, float]]:
     if replies is None:
         return {}
     columns = {
-        name.removeprefix("metric/"): np.asarray(leaf).tolist()
-        for name, leaf in replies.body.items()
+        name.removeprefix("metric/"): to_numpy(leaf).tolist() for name, leaf in replies.body.items()
     }
     return {
         client: {name: column[i] for name, column in columns.items()}

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from atoll.cohort import Cohort
+from atoll.device import on_device
 from atoll.errors import AtollError, Interrupted
 from atoll.experiment.callbacks import Callback, Callbacks
 from atoll.experiment.config import Experiment, read_table, resolve
@@ -72,7 +73,7 @@ def run_experiment(
     refuse_in_vain(experiment, len(parties.graphs))
     chosen_metric(experiment, parties.graphs)  # refuses before anything is written
     run_dir = new_run_dir(experiment, out)
-    with held(run_dir), _cluster(engine) as ray:
+    with held(run_dir), _cluster(engine) as ray, on_device(experiment.run.device):
         loop = _Loop(experiment, parties, run_dir, progress, ledger, callbacks, engine, ray)
         store_setup(run_dir, experiment, loop.threads, parties.train, parties.names)
         return loop.run()
@@ -106,7 +107,7 @@ def continued(
     if is_complete(run_dir):
         return load_result(run_dir, experiment)
     parties = load_parties(experiment)
-    with held(run_dir), _cluster(engine) as ray:
+    with held(run_dir), _cluster(engine) as ray, on_device(experiment.run.device):
         clear_leftovers(run_dir)
         loop = _Loop(
             experiment, parties, run_dir, progress, callbacks=callbacks, engine=engine, ray=ray

@@ -12,6 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
 from atoll.federation.validation import Batch
@@ -70,7 +71,7 @@ class Info:
         """The anchors as a table with one block per client, empty where there are none."""
         if not self.anchors:
             return Ragged.empty(self.clients, dtype=torch.int64)
-        return Ragged.of([torch.from_numpy(numbers) for numbers in self.anchors])
+        return Ragged.of([of_numpy(numbers) for numbers in self.anchors])
 
 
 @dataclass(frozen=True, kw_only=True)

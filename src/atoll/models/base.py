@@ -15,6 +15,7 @@ from atoll.cohort import Cohort
 from atoll.cohort.collection import Collection
 from atoll.cohort.dual import FirstLayer
 from atoll.cohort.targets import Targets
+from atoll.device import of_numpy
 from atoll.graph import make_graph
 from atoll.ops.ragged import segment_mean, segment_sum
 from atoll.options import check_options
@@ -123,13 +124,13 @@ class Model(ABC):
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
     """Uniform with the variance of Glorot and Bengio (2010), ``[inputs, outputs]``."""
     bound = (6.0 / (inputs + outputs)) ** 0.5
-    return torch.from_numpy(rng.uniform(-bound, bound, (inputs, outputs)))
+    return of_numpy(rng.uniform(-bound, bound, (inputs, outputs)))
 
 
 def fan_in(rng: np.random.Generator, inputs: int, *shape: int) -> Tensor:
     """Uniform within ``1 / sqrt(inputs)``: what ``torch.nn.Linear`` starts from."""
     bound = inputs**-0.5
-    return torch.from_numpy(rng.uniform(-bound, bound, shape))
+    return of_numpy(rng.uniform(-bound, bound, shape))
 
 
 def without_biases(params: Params) -> Params:

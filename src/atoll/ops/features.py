@@ -9,6 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.graph import Features, dense
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal
@@ -22,7 +23,7 @@ def pack_features(x_K: Sequence[Features], dtype: torch.dtype) -> Sparse | Tenso
     entries = sum(x.nnz if sparse.issparse(x) else x.size for x in x_K)  # type: ignore[union-attr, misc]
     if entries <= DENSE_ABOVE * sum(x.shape[0] * x.shape[1] for x in x_K):
         return Sparse(block_diagonal([sparse.csr_array(x) for x in x_K]), dtype)
-    return torch.from_numpy(np.concatenate([dense(x) for x in x_K])).to(dtype)
+    return of_numpy(np.concatenate([dense(x) for x in x_K])).to(dtype)
 
 
 def features_times(x: Sparse | Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:

@@ -12,6 +12,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from atoll.device import of_numpy
+
 
 class Sparse:
     """A constant CSR matrix that knows its transpose.
@@ -51,8 +53,8 @@ class Sparse:
     def at(self, rows: Tensor) -> Sparse:
         """The matrix of some of the rows ``[R, m]``."""
         parts = self.csr.values(), self.csr.col_indices(), self.csr.crow_indices()
-        whole = sparse.csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
-        return Sparse(whole[rows.numpy()], self._dtype)
+        whole = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+        return Sparse(whole[rows.cpu().numpy()], self._dtype)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
@@ -80,9 +82,9 @@ def _torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
-            torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
-            torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
+            of_numpy(matrix.indptr.astype(np.int32, copy=False)),
+            of_numpy(matrix.indices.astype(np.int32, copy=False)),
+            of_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
             size=matrix.shape,
             dtype=dtype,
             check_invariants=False,

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
 from atoll.data.disturb import with_wrong_labels
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
 from atoll.models.base import Model
@@ -97,7 +98,7 @@ class Classification(Task):
         ranked = (positive,) if classes == 2 else tuple(range(classes))
         cells = cohort.cached(
             f"cells of {classes} classes, {ranked}",
-            lambda: Cells(y.numpy(), cell.numpy(), len(size), classes, ranked),
+            lambda: Cells(y.cpu().numpy(), cell.cpu().numpy(), len(size), classes, ranked),
         )
         now = classes == 2 or self.areas == "always"
         scores = _ranking_scores(chosen, ranked) if now else None
@@ -106,15 +107,15 @@ class Classification(Task):
             listener.hear(
                 cohort.clients,
                 cells,
-                guess.numpy(),
+                guess.cpu().numpy(),
                 lambda: _ranking_scores(chosen, ranked) if scores is None else scores,
-                losses.numpy(),
+                losses.cpu().numpy(),
                 positive,
                 self.precision,
                 cohort.graphs[0].class_names,
             )
-        extended = cells.extended(guess.numpy(), scores, positive, self.precision)
-        columns["extended"] = torch.from_numpy(extended)
+        extended = cells.extended(guess.cpu().numpy(), scores, positive, self.precision)
+        columns["extended"] = of_numpy(extended)
         return {
             name: column.view(cohort.k, len(SPLITS), *column.shape[1:])
             for name, column in columns.items()
@@ -256,8 +257,8 @@ def _ranking_scores(logits: Tensor, ranked: Sequence[int]) -> np.ndarray:
     """How much nodes look like each ranked class ``[R, n]``: log-odds of two, else log-shares."""
     if len(ranked) == 1:
         (c,) = ranked
-        return (logits[:, c] - logits[:, 1 - c]).numpy()[None]
-    shares: np.ndarray = logits.log_softmax(1).t().contiguous().numpy()
+        return (logits[:, c] - logits[:, 1 - c]).cpu().numpy()[None]
+    shares: np.ndarray = logits.log_softmax(1).t().contiguous().cpu().numpy()
     return shares
 
 

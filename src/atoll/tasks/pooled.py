@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from atoll.device import to_numpy
 from atoll.graph import SPLITS
 from atoll.tasks.metrics import EXTENDED, NO_SCORE, Cells, never_predicted
 
@@ -126,11 +127,11 @@ def from_counts(body: Mapping[str, Any]) -> OverAll | None:
 
     That is all a server knows of sites: no site says how its nodes are spread over classes.
     """
-    nodes = np.asarray(body["metric/nodes"])[:, _TEST]
+    nodes = to_numpy(body["metric/nodes"])[:, _TEST]
     names = [name for name in ("accuracy", "loss") if f"metric/{name}" in body]
     if not nodes.sum():
         return None
-    sums = {name: nodes @ np.asarray(body[f"metric/{name}"])[:, _TEST] for name in names}
+    sums = {name: nodes @ to_numpy(body[f"metric/{name}"])[:, _TEST] for name in names}
     return OverAll({name: float(s / nodes.sum()) for name, s in sums.items()}, ())
 
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.graph import dense
 from atoll.methods.gfl_appnp.batches import training_points
@@ -218,8 +219,8 @@ def training_block(cohort: Cohort) -> Block:
         for at, graph in enumerate(points.graphs):
             x[at, : graph.nodes] = dense(graph.x)
             row[at, : graph.nodes] = torch.arange(ends[at], ends[at + 1])
-            target[at, torch.arange(graph.nodes), torch.from_numpy(graph.y)] = 1.0
-        x_K = torch.from_numpy(x).to(cohort.dtype)
+            target[at, torch.arange(graph.nodes), of_numpy(graph.y)] = 1.0
+        x_K = of_numpy(x).to(cohort.dtype)
         return Block(x_K, x_K @ x_K.mT, target, row, *_own_features(x_K))
 
     return cohort.cached("training block", build)

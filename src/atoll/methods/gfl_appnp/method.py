@@ -6,7 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+<<<<<<< HEAD
 from atoll.cohort import Cohort
+=======
+from atoll.device import of_numpy
+>>>>>>> ray
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import SCALAR, Info, Method, register
@@ -135,7 +139,7 @@ class GFLAPPNP(Method):
         A = personalised_propagation(info.network, self.alpha, self.hops, self.weights)
         return {
             "model": self.initial_model(info, seed),
-            "network": {"mixing": torch.from_numpy(A).to(info.dtype)},
+            "network": {"mixing": of_numpy(A).to(info.dtype)},
             "context": {"others": torch.zeros(info.clients, info.classes, dtype=info.dtype)},
         }
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
 from atoll.privacy.secure.fixed_point import encoded, fits
@@ -109,12 +110,12 @@ class Masking:
                 log.warning("client %d has numbers that no sum can hold; it sits this out.", client)
                 continue
             boxes = {
-                other: inbox[i, j].numpy().tobytes()
+                other: inbox[i, j].cpu().numpy().tobytes()
                 for j, other in enumerate(sharing)
                 if other != client
             }
             numbers = self._party(client).masked(encoded(rows[i]), boxes)
-            made.append(torch.from_numpy(numbers.view(np.int64)))
+            made.append(of_numpy(numbers.view(np.int64)))
             stay.append(client)
         if not made:
             raise Broken("numbers that no sum can hold")
@@ -153,6 +154,7 @@ def vectors(batch: Batch) -> Tensor:
 
 def keys_of(shared: Tree) -> dict[int, Keys]:
     """Everybody's public keys as they are sent round."""
+<<<<<<< HEAD
     columns = (_rows(shared, part) for part in PARTS_OF_KEYS)
     found = [Keys(*parts) for parts in zip(*columns, strict=True)]
     return dict(zip(_numbers(shared, "clients"), found, strict=True))
@@ -162,6 +164,15 @@ def _rows(tree: Tree, name: str) -> list[bytes]:
     leaf = tree[f"{SECURE}/{name}"]
     assert isinstance(leaf, Tensor)
     return [row.numpy().tobytes() for row in leaf]
+=======
+    clients = _numbers(shared, "clients")
+    cipher, mask = shared[f"{SECURE}/cipher"], shared[f"{SECURE}/mask"]
+    assert isinstance(cipher, Tensor)
+    assert isinstance(mask, Tensor)
+    pairs = zip(cipher, mask, strict=True)
+    found = [Keys(c.cpu().numpy().tobytes(), m.cpu().numpy().tobytes()) for c, m in pairs]
+    return dict(zip(clients, found, strict=True))
+>>>>>>> ray
 
 
 def _numbers(tree: Tree, name: str) -> list[int]:
@@ -171,7 +182,7 @@ def _numbers(tree: Tree, name: str) -> list[int]:
 
 
 def _tensor(content: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return of_numpy(np.frombuffer(bytearray(content), dtype=np.uint8))
 
 
 def _batch(clients: tuple[int, ...], **leaves: Tensor) -> Batch:

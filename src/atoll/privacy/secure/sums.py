@@ -160,7 +160,7 @@ class SecureSum(Averaging):
         )
         self._enough(step, "shares of seeds", len(replies.clients), threshold)
         places = {client: sorted(everybody).index(client) for client in replies.clients}
-        shares = replies[SECURE]["shares"].numpy()
+        shares = replies[SECURE]["shares"].cpu().numpy()
         return {
             client: seed_of(
                 {places[c]: shares[i, j].tobytes() for i, c in enumerate(replies.clients)},
@@ -185,7 +185,7 @@ def _sent_round(keys: Replies) -> dict[str, Tensor]:
 
 def _added(masked: Any) -> np.ndarray:
     """The sum of some rows modulo 2^64."""
-    total: np.ndarray = masked.numpy().view(np.uint64).sum(axis=0, dtype=np.uint64)
+    total: np.ndarray = masked.cpu().numpy().view(np.uint64).sum(axis=0, dtype=np.uint64)
     return total
 
 
