@@ -17,11 +17,7 @@ from atoll.cohort.joined import inputs_of
 from atoll.cohort.k_hop import part_of
 from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.targets import Targets
-<<<<<<< HEAD
-=======
-from atoll.cohort.whole import Whole
 from atoll.device import of_numpy
->>>>>>> ray
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Ragged
 from atoll.tree import Leaf
@@ -145,7 +141,6 @@ class Cohort(Cached):
             parts.append(own)
         return parts
 
-<<<<<<< HEAD
     def _column(self, name: str) -> np.ndarray:
         """The labels ``y`` or the members of a split, of all rows ``[N]``."""
 
@@ -155,10 +150,6 @@ class Cohort(Cached):
             return np.concatenate(self._padded(lambda graph: getattr(graph, name)))
 
         return self.cached(f"column {name}", pack)
-=======
-    def _packed(self, read: Callable[[Graph], np.ndarray]) -> Tensor:
-        return of_numpy(np.concatenate(self._padded(read)))
->>>>>>> ray
 
     @cached_property
     def batch(self) -> Tensor:
@@ -173,7 +164,7 @@ class Cohort(Cached):
     @cached_property
     def y(self) -> Tensor:
         """Each row's class ``[N]``, -1 if it is not known."""
-        return torch.from_numpy(self._column("y"))
+        return of_numpy(self._column("y"))
 
     @cached_property
     def labelled(self) -> Tensor:
@@ -188,7 +179,7 @@ class Cohort(Cached):
         """The nodes of a split, as row numbers."""
 
         def find() -> Tensor:
-            return torch.from_numpy(np.flatnonzero(self._column(split)))
+            return of_numpy(np.flatnonzero(self._column(split)))
 
         return self.cached(f"rows of {split}", find)
 

@@ -14,11 +14,7 @@ import numpy as np
 import polars
 
 from atoll.archive import read_tree, write_tree
-<<<<<<< HEAD
-=======
 from atoll.device import to_numpy
-from atoll.errors import AtollError
->>>>>>> ray
 from atoll.experiment.checkpoint import joined
 from atoll.experiment.config import Experiment
 from atoll.experiment.drawing import drawn

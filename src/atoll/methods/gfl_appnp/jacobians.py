@@ -79,7 +79,6 @@ def received(gradient: Parts, model: Params) -> Jacobian | None:
     return Sum(exact, noise_jacobian(gradient, features=len(model["lin1.weight"])))
 
 
-<<<<<<< HEAD
 def in_form(jacobian_K: Params, form: Form, rng: CohortRng, scale: float) -> Params:
     """Whole Jacobians as clients send them: all entries, with noise on them, or none."""
     if form == "none":
@@ -102,14 +101,4 @@ def with_noise(values_K: Tensor, rng: CohortRng, scale: float) -> Tensor:
 def _add_noise(values: Tensor, stream: np.random.Generator, scale: float) -> None:
     dtype = "float64" if values.dtype == torch.float64 else "float32"
     noise = stream.standard_normal(tuple(values.shape), dtype=dtype)  # type: ignore[call-overload]
-    values += scale * torch.from_numpy(noise)
-=======
-def _with_noise(jacobian: Full, rng: CohortRng) -> Params:
-    """Every entry with a standard normal number added, drawn client by client."""
-    for k, stream in enumerate(rng.streams):
-        for part in (jacobian.first_K[k], jacobian.second_K[k]):
-            dtype = "float64" if part.dtype == torch.float64 else "float32"
-            noise = stream.standard_normal(tuple(part.shape), dtype=dtype)  # type: ignore[call-overload]
-            part += of_numpy(noise)
-    return {"first": jacobian.first_K, "second": jacobian.second_K}
->>>>>>> ray
+    values += scale * of_numpy(noise)

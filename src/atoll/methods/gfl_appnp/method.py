@@ -6,11 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-<<<<<<< HEAD
 from atoll.cohort import Cohort
-=======
 from atoll.device import of_numpy
->>>>>>> ray
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import SCALAR, Info, Method, register

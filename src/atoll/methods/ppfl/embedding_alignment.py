@@ -42,12 +42,7 @@ def judge(classifier: Classifier) -> Callable[[EmbeddingAlignment, Client], Repl
         blocks = torch.split(self.embeddings(client), list(cohort.sizes))
         for graph, h, stream in zip(cohort.graphs, blocks, client.rng.streams, strict=True):
             seed = int(stream.integers(2**31))
-<<<<<<< HEAD
-            scores.append(self.judgement(classifier, graph, h.numpy(), seed))
-=======
-            vectors = h.cpu().numpy()[chosen]
-            scores.append(cross_validated(classifier, vectors, graph.y[chosen], self.folds, seed))
->>>>>>> ray
+            scores.append(self.judgement(classifier, graph, h.cpu().numpy(), seed))
         return Reply(metric={classifier: torch.tensor(scores, dtype=torch.float64)})
 
     return step
@@ -142,7 +137,6 @@ class EmbeddingAlignment(Method):
             return server
         sent, numbers = server["public"]["vectors"], server["alignment"]["numbers"]
         due = dict(zip(fed.clients, numbers.sizes, strict=True))
-<<<<<<< HEAD
         row = sent.values.new_zeros(sent.values.shape[1])
         like: Like = RaggedLike(row, exactly=due)
         if self.choice.leaves_out:
@@ -153,13 +147,7 @@ class EmbeddingAlignment(Method):
         if isinstance(X, Rows):
             held = tuple(own[at.long()] for own, at in zip(held, X.at.blocks(), strict=True))
             X = X.rows
-        found = align(X.blocks(), [own.numpy() for own in held], NEIGHBOURS)
-=======
-        expect = {"vectors": RaggedLike(sent.values.new_zeros(sent.values.shape[1]), exactly=due)}
-        replies = fed.ask("train", each={"public": server["public"]}, expect={"public": expect})
-        X, held = replies["public"]["vectors"], numbers.take(replies.rows.tolist())
-        found = align(X.blocks(), [own.cpu().numpy() for own in held.blocks()], NEIGHBOURS)
->>>>>>> ray
+        found = align(X.blocks(), [own.cpu().numpy() for own in held], NEIGHBOURS)
         precision = torch.cat([server["alignment"]["precision"], found.precision[None]])
         # Who did not answer gets what it would have got: it is still in that space.
         server = updated(server, replies.rows, public={"vectors": Ragged.of(found.means)})

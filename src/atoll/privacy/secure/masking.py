@@ -154,7 +154,6 @@ def vectors(batch: Batch) -> Tensor:
 
 def keys_of(shared: Tree) -> dict[int, Keys]:
     """Everybody's public keys as they are sent round."""
-<<<<<<< HEAD
     columns = (_rows(shared, part) for part in PARTS_OF_KEYS)
     found = [Keys(*parts) for parts in zip(*columns, strict=True)]
     return dict(zip(_numbers(shared, "clients"), found, strict=True))
@@ -163,16 +162,7 @@ def keys_of(shared: Tree) -> dict[int, Keys]:
 def _rows(tree: Tree, name: str) -> list[bytes]:
     leaf = tree[f"{SECURE}/{name}"]
     assert isinstance(leaf, Tensor)
-    return [row.numpy().tobytes() for row in leaf]
-=======
-    clients = _numbers(shared, "clients")
-    cipher, mask = shared[f"{SECURE}/cipher"], shared[f"{SECURE}/mask"]
-    assert isinstance(cipher, Tensor)
-    assert isinstance(mask, Tensor)
-    pairs = zip(cipher, mask, strict=True)
-    found = [Keys(c.cpu().numpy().tobytes(), m.cpu().numpy().tobytes()) for c, m in pairs]
-    return dict(zip(clients, found, strict=True))
->>>>>>> ray
+    return [row.cpu().numpy().tobytes() for row in leaf]
 
 
 def _numbers(tree: Tree, name: str) -> list[int]:
