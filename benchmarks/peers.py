@@ -78,6 +78,7 @@ def measure(case: Case, parts: Path, sides: list[Side], short: bool) -> dict[str
     for _ in range(case.pairing.generator):
         for side in sides:
             found[side.name]["generator"].append(side.ask(rounds=1, threads=1))
+    command = f"python benchmarks/peers.py --cases {case.name}{' --short' * short}"
     for _ in range(WARM_UP):
         slowest = max(take_turn(side, 1, 1)["cpu"] for side in sides)
     short = short or slowest > SLOW
@@ -90,7 +91,7 @@ def measure(case: Case, parts: Path, sides: list[Side], short: bool) -> dict[str
     return {
         "federation": case.federation,
         "method": case.method,
-        "command": f"python benchmarks/peers.py --cases {case.name}",
+        "command": command,
         "short": short,
         "settings": case.order(),
         "taken": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

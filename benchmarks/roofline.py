@@ -7,7 +7,8 @@ additions per second of a large matrix product. Then the kernels on Cora's METIS
 convolutions of 128, Adam, dropout), each alone and repeated: the median time, what it must move and
 compute at the least, the time that this would take at the machine's rates, and the share of the
 machine's rate that is reached. What a kernel must move is each of its inputs and outputs once: what
-is read again from a cache counts once, so that small kernels may reach more than 100 %.
+is read again from a cache counts once, and the lines that a copy fetches before it overwrites them
+do not count, so that a kernel may reach more than 100 %.
 """
 
 from __future__ import annotations
