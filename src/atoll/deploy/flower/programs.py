@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from atoll.deploy.flower.own_app import put_in_place
 from atoll.deploy.processes import tool
 from atoll.deploy.settings import quiet_environment
 
@@ -24,3 +25,10 @@ def flower_environment(kit: Path) -> dict[str, str]:
         "FLWR_HOME": str(folder.resolve()),
         "PATH": path,
     }
+
+
+def site_environment(kit: Path) -> dict[str, str]:
+    """The same for a site, where no app that comes with a run is ever run."""
+    env = flower_environment(kit)
+    own = put_in_place(Path(env["FLWR_HOME"]) / "programs")
+    return env | {"PATH": f"{own}{os.pathsep}{env['PATH']}"}
