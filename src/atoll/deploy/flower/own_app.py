@@ -22,6 +22,7 @@ _NONE = "#!{python}\nimport sys\n\nsys.exit('a site runs no such program')\n"
 
 def put_in_place(folder: Path) -> Path:
     """Programs that Flower's processes at a site find by name before Flower's own."""
+    folder.mkdir(mode=0o700, exist_ok=True)
     for name in (_CLIENT, *_OTHERS):
         text = (_OWN if name == _CLIENT else _NONE).format(python=sys.executable)
         write_text(folder / name, text, stat.S_IRWXU)
