@@ -11,7 +11,7 @@ import pytest
 
 from atoll.deploy.flower import front
 from atoll.deploy.flower.front import fleet_only, own_user_only, owner
-from atoll.deploy.flower.own_app import put_in_place
+from atoll.deploy.flower.programs import put_in_place
 
 
 def asked(app, **scope):

@@ -1,32 +1,15 @@
 """The program in the place of ``flwr-clientapp`` at a site: it runs Atoll's app, and no other.
 
 Flower hands a site, with every run, an app to install and to run. Here that is left unread: what is
-run is what is installed at the site. Programs for other tasks than messages do nothing.
+run is what is installed at the site.
 """
 
 from __future__ import annotations
 
-import stat
-import sys
 from pathlib import Path
 from typing import Any
 
 from atoll.errors import AtollError
-from atoll.files import write_text
-
-_CLIENT = "flwr-clientapp"
-_OTHERS = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-serverapp", "flwr-simulation")
-_OWN = "#!{python}\nfrom atoll.deploy.flower.own_app import main\n\nmain()\n"
-_NONE = "#!{python}\nimport sys\n\nsys.exit('a site runs no such program')\n"
-
-
-def put_in_place(folder: Path) -> Path:
-    """Programs that Flower's processes at a site find by name before Flower's own."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    for name in (_CLIENT, *_OTHERS):
-        text = (_OWN if name == _CLIENT else _NONE).format(python=sys.executable)
-        write_text(folder / name, text, stat.S_IRWXU)
-    return folder
 
 
 def main() -> None:
