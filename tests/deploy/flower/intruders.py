@@ -48,8 +48,8 @@ def ordered(stage, root: Path) -> dict:
         "by its own command": _flwr(root, kit, stage.port),
         "outer": {path: answered(stage.port, path, ca) for path in paths},
         "fleet": answered(stage.port, "/v1/fleet/pull-messages", ca),
-        "inner, own user": answered(control, "/openapi.json", ca, "GET"),
-        "inner, another user": as_nobody(control, "/openapi.json", ca),
+        "inner, own user": answered(control, "/v1/control/list-runs", ca),
+        "inner, another user": as_nobody(control, "/v1/control/list-runs", ca),
     }
 
 
@@ -68,15 +68,15 @@ def _flwr(root: Path, kit: Path, port: int) -> int:
     return done.returncode or int('"success": false' in said.lower())
 
 
-def answered(port: int, path: str, ca: str, method: str = "POST") -> int:
+def answered(port: int, path: str, ca: str) -> int:
     """The status of a plain request over TLS."""
     context = ssl.create_default_context(cadata=ca)
     with (
         socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as link,
     ):
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n"
-        head += "Content-Type: application/x-protobuf\r\nAccept: application/x-protobuf\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n"
+        head += "Content-Type: application/protobuf\r\nAccept: application/protobuf\r\n\r\n"
         link.sendall(head.encode())
         return int(link.recv(100).split()[1])
 
@@ -91,7 +91,7 @@ def as_nobody(port: int, path: str, ca: str) -> int | None:
         try:
             os.setgid(65534)
             os.setuid(65534)
-            os.write(write, str(answered(port, path, ca, "GET")).encode())
+            os.write(write, str(answered(port, path, ca)).encode())
         finally:
             os._exit(0)
     os.close(write)
