@@ -1,6 +1,7 @@
 """Real engines on loopback, secured: the numbers of a simulation, to 1e-6."""
 
 import importlib.util
+import os
 import socket
 import time
 
@@ -62,8 +63,8 @@ def enrol_first(root, engine, sites):
     make_kits(kits, engine, address, sites[1:])
 
 
-def deployed(stage, method, rounds, terms=TERMS, progress=None):
-    chosen = experiment(stage.root / "sites", method, rounds)
+def deployed(stage, method, rounds, terms=TERMS, progress=None, privacy=None):
+    chosen = experiment(stage.root / "sites", method, rounds, privacy=privacy)
     plan = new_plan(stage.name, tuple(stage.sites), chosen, terms)
     run_dir = stage.root / plan.run
     run_dir.mkdir()
@@ -94,8 +95,12 @@ def test_a_deployment_gives_the_numbers_of_a_simulation(stage, method):
     assert result.bytes_up == simulated.bytes_up
 
 
-def test_nothing_that_a_federation_writes_is_readable_by_others(stage):
-    deployed(stage, "fed-avg", 1)
+def test_secure_sums_give_the_same_numbers_and_nothing_is_readable_by_others(stage):
+    result = deployed(stage, "fed-avg", 1, privacy={"secure_sum": True})
+    simulated = run_experiment(
+        experiment(stage.root / "sites", "fed-avg", 1), stage.root / "simulated-plainly"
+    )
+    assert_same_result(simulated, result, 1e-6)
     found = [path for path in stage.home.rglob("*") if not path.is_symlink()]
     assert {"server.log", "roster.signed", "requests.log", "begin.json"} <= {p.name for p in found}
     assert [p for p in (stage.home, *found) if p.stat().st_mode & 0o077] == []
@@ -117,6 +122,20 @@ def test_intruders_are_not_admitted(stage, tmp_path):
         for process in intruders.values():
             process.kill()
     assert not plaintext_is_answered(stage.port)
+
+
+def test_a_site_s_port_takes_no_orders(stage, tmp_path):
+    """Who holds a site's kit can't start a run, list any, or enter keys, by Flower's own command or
+    without it; nor can another user of the server's machine by its inner port."""
+    if stage.name != "flower":
+        pytest.skip("NVIDIA FLARE's operators have certificates")
+    outcome = flower_intruders.ordered(stage, tmp_path)
+    assert outcome["by its own command"] != 0
+    assert set(outcome["outer"].values()) == {404}
+    assert outcome["fleet"] == 401  # the interface of the sites is there, for keys it knows
+    assert outcome["inner, own user"] == 200
+    if os.getuid() == 0:
+        assert outcome["inner, another user"] == 403
 
 
 def plaintext_is_answered(port: int) -> bool:

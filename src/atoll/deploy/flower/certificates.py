@@ -50,9 +50,9 @@ def make_server_certificate(authority: Path, folder: Path, host: str) -> None:
     issuer = x509.load_pem_x509_certificate((authority / "ca.pem").read_bytes())
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    names: list[x509.GeneralName] = [_host(host)]
-    if host in ("localhost", "127.0.0.1"):
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    # Its own processes and its operator dial loopback.
+    here = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    names: list[x509.GeneralName] = list(dict.fromkeys((_host(host), *here)))
     authority_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = (
         _builder(_name(host), issuer.subject, key.public_key())

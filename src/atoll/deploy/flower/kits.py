@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from atoll.deploy.operator import OutOfTouch
+from atoll.deploy.processes import free_port
 from atoll.errors import AtollError
 from atoll.files import PRIVATE, folder_whole, write_json, write_text
 
 PUBLIC_KEYS, REGISTERED = "sites", "registered.json"
+_CONTROL = "control.json"
 _SECRET, _PUBLIC = "site.key", "site.pub"
 
 
@@ -77,6 +80,21 @@ def forget(operator: Path, site: str) -> None:
 
 def public_key(operator: Path, site: str) -> Path:
     return operator / PUBLIC_KEYS / f"{site}.pub"
+
+
+def new_control_port(kit: Path) -> int:
+    """Where the operator of this machine will find the server; noted in the server's kit."""
+    port = free_port()
+    write_json(kit / _CONTROL, {"port": port}, PRIVATE)
+    return port
+
+
+def control_port(operator: Path) -> int:
+    """Where the server of the kit beside an operator's takes orders."""
+    try:
+        return int(json.loads((operator.parent / "server" / _CONTROL).read_text())["port"])
+    except (OSError, ValueError, KeyError):
+        raise OutOfTouch("no server has been started from the kit beside the operator's") from None
 
 
 def kit_facts(kit: Path) -> dict[str, Any]:
