@@ -7,16 +7,21 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from atoll.ops.dense import product
+
+# Rows per client from which on one product per client is no slower than one for all.
+_LARGE = 128
+
 
 def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
     """Each client's rows times its weights: ``[N, in], [K, in, out] -> [N, out]``."""
     k = weight_K.shape[0]
     if k == 1:
-        return h @ weight_K[0]
-    if min(sizes) == max(sizes):
+        return product(h, weight_K[0])
+    if min(sizes) == max(sizes) and sizes[0] < _LARGE:
         return torch.bmm(h.view(k, sizes[0], h.shape[1]), weight_K).flatten(0, 1)
     rows = torch.split(h, list(sizes))
-    products = [h_k @ w for h_k, w in zip(rows, weight_K.unbind(), strict=True)]
+    products = [product(h_k, w) for h_k, w in zip(rows, weight_K.unbind(), strict=True)]
     return torch.cat(products)
 
 
