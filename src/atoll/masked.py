@@ -35,7 +35,7 @@ class Masked(Compound):
 
     def packed(self) -> Packed:
         kept = self.kept.flatten(1)
-        sizes = tuple(int(size) for size in kept.sum(1))
+        sizes = _counts(kept)
         chosen = self.values.detach().reshape(-1)
         if min(sizes, default=0) < kept.shape[1]:
             chosen = chosen.index_select(0, _where(kept))
@@ -53,7 +53,7 @@ class Masked(Compound):
         return Packed.of_parts(*parts)
 
     def columns(self) -> tuple[Column, ...]:
-        sizes = tuple(int(size) for size in self.kept.flatten(1).sum(1))
+        sizes = _counts(self.kept)
         return _columns(sizes, self.values[0].numel(), self.values.dtype)
 
     def take(self, positions: Sequence[int]) -> Masked:
@@ -191,6 +191,11 @@ def filled(sent: Mapping[str, Any], own_K: Mapping[str, Tensor]) -> dict[str, Te
 def _columns(sizes: tuple[int, ...], entries: int, dtype: torch.dtype) -> tuple[Column, ...]:
     pattern = Column("#pattern", (-(-entries // 8),), None, torch.uint8)
     return Column("", (), sizes, dtype), pattern
+
+
+def _counts(kept_K: Tensor) -> tuple[int, ...]:
+    """How many entries each client keeps; torch would first write every one out as a number."""
+    return tuple(int(np.count_nonzero(kept)) for kept in kept_K.numpy())
 
 
 def _where(kept: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from atoll.device import of_numpy
 from atoll.graph import Features, dense
+from atoll.ops.dense import product
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal
 
@@ -36,7 +37,9 @@ def features_times(x: Sparse | Tensor, weight_K: Tensor, sizes: Sequence[int]) -
 def same_features_times(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
     """The same features times each client's weights, ``[n, f], [K, f, h] -> [K n, h]``."""
     if isinstance(x, Tensor):
-        return torch.matmul(x, weight_K).flatten(0, 1)
+        if torch.is_grad_enabled() and weight_K.requires_grad:
+            return torch.matmul(x, weight_K).flatten(0, 1)
+        return torch.cat([product(x, weight) for weight in weight_K.unbind()])
     k, f, h = weight_K.shape
     side_by_side = x @ weight_K.transpose(0, 1).reshape(f, k * h)
     return side_by_side.view(-1, k, h).transpose(0, 1).reshape(-1, h)
