@@ -26,6 +26,7 @@ from atoll.experiment.history import History
 from atoll.experiment.notes import notes_on
 from atoll.experiment.tables import read_own
 from atoll.federation.protocol import Replies
+from atoll.federation.states import HOLDERS
 from atoll.files import damaged, read_json, write_bytes, write_json, write_toml
 from atoll.notebook import html_table
 from atoll.plugins import addresses_named, is_file, source_of
@@ -247,7 +248,7 @@ def store_result(
 
     ``clients`` are the clients' states as far as they are here: in a deployment they are not.
     """
-    models = {name: leaf for name, leaf in clients.items() if kind(name) == "model"}
+    models = {n: leaf for n, leaf in clients.items() if kind(n) == "model" or n == HOLDERS}
     parameters = joined(state, models)
     write_tree(run_dir / "parameters.safetensors", parameters, {"round": experiment.run.rounds})
     best = history.best()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -150,7 +151,7 @@ class _Loop:
 
     def _run(self) -> Result:
         saved = shown = time.monotonic()
-        with _threads(self.threads), _orderly_interrupt() as interrupted:
+        with _threads(self.threads), _settled_objects(), _orderly_interrupt() as interrupted:
             while not self.rounds.over:
                 self._round()
                 if interrupted():
@@ -173,7 +174,8 @@ class _Loop:
     def _round(self) -> None:
         val = self.rounds.complete()
         self.told.round(self.rounds.history)
-        self.rounds.keep_if_best(val, self.fed.host.state)
+        if val == val:  # a round that was not scored has no best models
+            self.rounds.keep_if_best(val, self.fed.host.state)
         if self.progress is not None:
             self.progress(self.rounds.done, val)
 
@@ -182,7 +184,7 @@ class _Loop:
 
     def _scored_on_whole_graph(self, replies: Replies, last: bool) -> Replies:
         assert self.whole is not None
-        return self.whole.added_to(replies, self.fed.host.state, last)
+        return self.whole.added_to(replies, self.fed.host.states.whole(), last)
 
 
 def _suitable_threads(parties: list[Graph]) -> int:
@@ -199,6 +201,16 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _settled_objects() -> Iterator[None]:
+    """What is there before the first round stays: no search for garbage need look at it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
