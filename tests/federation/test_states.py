@@ -15,6 +15,7 @@ from atoll.tree import under
 @pytest.fixture
 def at_most_three_at_once(monkeypatch):
     monkeypatch.setattr("atoll.federation.host.AT_ONCE", 3)
+    monkeypatch.setattr("atoll.federation.host.CHUNK", 3)
 
 
 def experiment(rounds=4, score_every=1, **method):
@@ -33,6 +34,7 @@ def experiment(rounds=4, score_every=1, **method):
 def test_so_many_clients_give_the_scores_of_few(tmp_path, monkeypatch):
     few = run_experiment(experiment(), tmp_path / "few")
     monkeypatch.setattr("atoll.federation.host.AT_ONCE", 3)
+    monkeypatch.setattr("atoll.federation.host.CHUNK", 3)
     many = run_experiment(experiment(), tmp_path / "many")
     for name, value in few.figures.items():
         assert math.isclose(many.figures[name], value, rel_tol=1e-9, abs_tol=1e-12) or (

@@ -12,10 +12,10 @@ from atoll.federation.validation import Batch
 from atoll.rng import CohortRng
 from atoll.tree import Tree, kind, stack, take
 
-# So many clients at most are served at once where nobody says how many.
-AT_ONCE = 10_000
+# Up to so many clients are served at once where nobody says how many; of more, in chunks.
+AT_ONCE, CHUNK = 10_000, 2_000
 # Packed cohorts are kept for the next round: so many, of so many numbers altogether.
-_REMEMBERED_COHORTS, _REMEMBERED_NUMBERS = 64, 2**28
+_REMEMBERED_COHORTS, _REMEMBERED_NUMBERS = 64, 2**27
 
 
 class PrivacyViolation(RuntimeError):
@@ -25,16 +25,16 @@ class PrivacyViolation(RuntimeError):
 class Host:
     """K >= 1 clients in one process: all of them in a simulation, one at a real site.
 
-    ``chunk`` bounds how many clients a step serves at once (0: all, though at most
-    :data:`AT_ONCE`). It changes memory and speed, never results. The states of more clients than
-    :data:`AT_ONCE` are made when they are first needed, and kept in files.
+    ``chunk`` bounds how many clients a step serves at once (0: all, or :data:`CHUNK` where all
+    are more than :data:`AT_ONCE`). It changes memory and speed, never results. The states of more
+    than :data:`AT_ONCE` clients are made when they are first needed, and kept in files.
     """
 
     def __init__(self, method: Performer, cohort: Cohort, seed: int, chunk: int = 0) -> None:
         self.method = method
         self.cohort = cohort
         self.seed = seed
-        self.chunk = chunk or min(cohort.k, AT_ONCE)
+        self.chunk = chunk or (cohort.k if cohort.k <= AT_ONCE else CHUNK)
         self._position = {client: p for p, client in enumerate(cohort.clients)}
         self._everybody = tuple(range(cohort.k))
         self._cohorts: OrderedDict[tuple[int, ...], Cohort] = OrderedDict()
