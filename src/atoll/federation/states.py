@@ -100,10 +100,7 @@ class Shelf(States):
 
 def states_of(k: int, join: Join, at_once: int) -> States:
     """The first states of K clients: all of them at hand, unless they are more than ``at_once``."""
-    if k <= at_once:
-        parts = [tuple(range(i, min(i + at_once, k))) for i in range(0, k, at_once)]
-        return States(k, stack([join(part) for part in parts]))
-    return Shelf(k, join, at_once)
+    return States(k, join(tuple(range(k)))) if k <= at_once else Shelf(k, join, at_once)
 
 
 def _merged(first: Tree, held: Tree, is_held: np.ndarray) -> Tree:
