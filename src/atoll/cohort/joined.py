@@ -12,11 +12,10 @@ from torch import Tensor
 
 from atoll.cohort.inputs import Inputs, Neighbourhood
 from atoll.cohort.k_hop import KHop, part_of
-from atoll.cohort.packed import Packed
 from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.union import Union
 from atoll.cohort.whole import Whole
-from atoll.graph import Features, Graph
+from atoll.graph import Features, Graph, dense
 from atoll.ops.features import DENSE_ABOVE, features_times
 from atoll.ops.propagation import fingerprint, sampled_entries, stored
 from atoll.ops.sparse import Sparse, column_blocks
@@ -25,7 +24,7 @@ from atoll.ops.sparse import Sparse, column_blocks
 _MANY = 64
 
 
-def inputs_of(graphs: Sequence[Graph], dtype: torch.dtype) -> Packed:
+def inputs_of(graphs: Sequence[Graph], dtype: torch.dtype) -> Whole:
     """Whole graphs as inputs, joined where they are many."""
     alone = Whole(graphs, dtype)
     return alone if len(graphs) < _MANY or alone.shared else JoinedWhole(graphs, dtype)
@@ -58,7 +57,7 @@ class JoinedWhole(Whole):
         part = JoinedKHop(self.graphs, self.union, rows, self.dtype)
         return Neighbourhood(part, part.nodes_K)
 
-    def take(self, positions: Sequence[int]) -> Packed:
+    def take(self, positions: Sequence[int]) -> Whole:
         return inputs_of([self.graphs[p] for p in positions], self.dtype)
 
 
@@ -145,7 +144,7 @@ def _features(
 def _packed(x: Features, size_K: np.ndarray, dtype: torch.dtype) -> Sparse | Tensor:
     """As :func:`atoll.ops.features.pack_features` packs the rows of each client."""
     if sparse.issparse(x):
-        if x.nnz <= DENSE_ABOVE * x.shape[0] * x.shape[1]:
-            return Sparse(column_blocks(sparse.csr_array(x), size_K), dtype)
-        x = x.toarray()
-    return torch.from_numpy(np.ascontiguousarray(x)).to(dtype)
+        rows = sparse.csr_array(x)
+        if rows.nnz <= DENSE_ABOVE * rows.shape[0] * rows.shape[1]:
+            return Sparse(column_blocks(rows, size_K), dtype)
+    return torch.from_numpy(np.ascontiguousarray(dense(x))).to(dtype)

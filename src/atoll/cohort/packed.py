@@ -34,14 +34,14 @@ class Packed(Inputs):
 
     def __init__(self, graphs: Sequence[Graph], dtype: torch.dtype) -> None:
         super().__init__([g.nodes for g in graphs], dtype)
-        self._graphs = tuple(graphs)
+        self._graphs: Sequence[Graph] = tuple(graphs)
         first = graphs[0]
         self.shared = len(graphs) > 1 and all(
             g.x is first.x and g.edges is first.edges and g.weights is first.weights for g in graphs
         )
 
     @property
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> Sequence[Graph]:
         return self._graphs
 
     @property

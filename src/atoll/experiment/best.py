@@ -13,6 +13,7 @@ from torch import Tensor
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.experiment.history import History
+from atoll.federation.states import HOLDERS
 from atoll.methods.base import Method
 from atoll.tasks.metrics import better
 from atoll.tree import Kinds, Leaf, Tree, flat, kind, nested, prefixed, subtree, under
@@ -84,6 +85,8 @@ def scored_with(method: Method, sent: Mapping[str, Tree], clients: Tree) -> Tree
         for name, leaf in clients.items()
         if name not in replaced and (kind(name) in needed if needed else kind(name) != "optimizer")
     }
+    if own and HOLDERS in clients:
+        own[HOLDERS] = clients[HOLDERS]
     return (
         prefixed("clients", own)
         | prefixed("shared", sent.get("shared", {}))
@@ -101,6 +104,11 @@ def read_best(run_dir: Path, clients: int) -> tuple[Kinds, int]:
         )
     tree, facts = read_tree(run_dir / FILE)
     whole = subtree(tree, "clients") | subtree(tree, "each")
+    if HOLDERS in whole:
+        raise AtollError(
+            f"'{run_dir}' keeps the models of those of its {clients:,} clients who took part, not "
+            f"everybody's; score with the global model (method.evaluates=global), or use fewer."
+        )
     whole |= {n: p.expand(clients, *p.shape) for n, p in under(tree, "shared").items()}
     return nested(whole), int(facts["round"])
 

@@ -23,6 +23,7 @@ from atoll.experiment.notes import notes_on
 from atoll.experiment.run_dir import CLIENTS
 from atoll.experiment.tables import read_own
 from atoll.federation.protocol import Replies
+from atoll.federation.states import HOLDERS
 from atoll.files import damaged, read_json, write_json
 from atoll.notebook import html_table
 from atoll.tasks.metrics import LOSS
@@ -183,7 +184,7 @@ def store_result(
 
     ``clients`` are the clients' states as far as they are here: in a deployment they are not.
     """
-    models = {name: leaf for name, leaf in clients.items() if kind(name) == "model"}
+    models = {n: leaf for n, leaf in clients.items() if kind(n) == "model" or n == HOLDERS}
     parameters = joined(state, models)
     write_tree(run_dir / "parameters.safetensors", parameters, {"round": experiment.run.rounds})
     best = history.best()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -179,7 +180,7 @@ class _Loop:
         return result
 
     def _run(self) -> Result:
-        with _threads(self.threads), _orderly_interrupt() as interrupted:
+        with _threads(self.threads), _settled_objects(), _orderly_interrupt() as interrupted:
             try:
                 return self._past_losses(interrupted)
             finally:
@@ -233,7 +234,8 @@ class _Loop:
     def _round(self) -> None:
         val = self.rounds.complete()
         self.told.round(self.rounds.history)
-        self.rounds.keep_if_best(val, lambda: self.fed.state)
+        if val == val:  # a round that was not scored has no best models
+            self.rounds.keep_if_best(val, lambda: self.fed.state)
         if self.progress is not None:
             self.progress(self.rounds.done, val)
 
@@ -243,7 +245,7 @@ class _Loop:
 
     def _scored_on_whole_graph(self, replies: Replies, last: bool) -> Replies:
         assert self.whole is not None
-        return self.whole.added_to(replies, self.fed.state, last)
+        return self.whole.added_to(replies, self.fed.whole_state(), last)
 
 
 def _cluster(engine: Engine) -> AbstractContextManager[Any]:
@@ -264,6 +266,16 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _settled_objects() -> Iterator[None]:
+    """What is there before the first round stays: no search for garbage need look at it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager

@@ -28,8 +28,8 @@ def disjoint_parts(
     nodes = np.concatenate(nodes_K)
     if len(nodes) > graph.nodes:
         return None
-    owner = np.full(graph.nodes, -1, dtype=np.int64)
-    owner[nodes] = np.repeat(np.arange(len(nodes_K)), size_K)
+    owner = np.full(graph.nodes, -1, dtype=np.int32)
+    owner[nodes] = np.repeat(np.arange(len(nodes_K), dtype=np.int32), size_K)
     if np.count_nonzero(owner >= 0) != len(nodes):
         return None
     return _Cut(graph, nodes, size_K, owner).parts(names, with_holdings)
@@ -45,7 +45,8 @@ class _Cut:
         self.place = np.full(graph.nodes, -1, dtype=np.int64)
         self.place[nodes] = np.arange(len(nodes)) - np.repeat(self.start_K, size_K)
         source, target = graph.edges
-        self.edge_owner = np.where(owner[source] == owner[target], owner[source], -1)
+        self.edge_owner = owner[source]
+        self.edge_owner[self.edge_owner != owner[target]] = -1
         self.columns = np.flatnonzero(self.edge_owner >= 0)
         key = self.edge_owner[self.columns]
         if (key[1:] < key[:-1]).any():

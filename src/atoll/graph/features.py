@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 Features: TypeAlias = "np.ndarray | sparse.csr_array"
+_AT_ONCE = 1_000_000
 
 
 def dense(x: Features) -> np.ndarray:
@@ -33,7 +34,9 @@ def stacked(blocks: Sequence[Features]) -> Features:
 
 def first_not_finite(x: Features) -> tuple[int, int] | None:
     """Row and column of the first feature that is NaN or infinite; None if there is none."""
-    if np.isfinite(x.data if sparse.issparse(x) else x).all():
+    values = x.data if sparse.issparse(x) else x
+    parts = (values[i : i + _AT_ONCE] for i in range(0, len(values), _AT_ONCE))
+    if all(np.isfinite(part).all() for part in parts):
         return None
     stored = sparse.coo_array(x)
     at = np.flatnonzero(~np.isfinite(stored.data))[0]

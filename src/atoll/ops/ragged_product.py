@@ -126,7 +126,8 @@ def _one_by_one(
     """The parts of clients that are served alone: their rows, matrix and other rows."""
     if not layout.alone:
         return
-    blocks = rows.split(layout.sizes), matrix_K.unbind(), others.split(layout.sizes)  # type: ignore[no-untyped-call]
+    sizes = list(layout.sizes)
+    blocks = torch.split(rows, sizes), matrix_K.unbind(), torch.split(others, sizes)
     if len(layout.alone) == len(layout.sizes):
         yield from zip(*blocks, strict=True)
         return

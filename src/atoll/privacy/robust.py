@@ -194,7 +194,8 @@ def _lengths(updates: Params) -> Tensor:
         torch.linalg.vector_norm(u.reshape(len(u), -1), dim=1, dtype=torch.float64)
         for u in updates.values()
     ]
-    return torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    found: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    return found
 
 
 def _as_vectors(values: Params) -> Tensor:

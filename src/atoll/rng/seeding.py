@@ -59,7 +59,7 @@ def _pooled(entropy: np.ndarray) -> list[np.ndarray]:
         for target in range(_POOL):
             if source != target:
                 hashed, constant = _hashed(pool[source], constant, _MULT_A)
-                mixed = pool[target] * _MIX_L - hashed * _MIX_R
+                mixed: np.ndarray = pool[target] * _MIX_L - hashed * _MIX_R
                 pool[target] = mixed ^ (mixed >> _SHIFT)
     return pool
 

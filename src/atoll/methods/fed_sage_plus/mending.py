@@ -167,7 +167,7 @@ class Mended(Extended):
         self._generated = rows
 
     @property
-    def graphs(self) -> tuple[Graph, ...]:
+    def graphs(self) -> Sequence[Graph]:
         return self._graphs.graphs
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
