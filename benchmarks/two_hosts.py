@@ -28,7 +28,7 @@ import psutil
 _NET = "10.78.0"
 _SPACES = ("atoll-ray-1", "atoll-ray-2")
 _TIMED = ("rounds.parquet", "summary.json", "comparison.json", "runs.csv", "methods.csv")
-_PORT = 16379
+_PORT = 6479
 
 
 class Hosts:
@@ -137,7 +137,7 @@ class Cluster:
 
     def atoll(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.at(0, [_program("atoll"), "-q", *arguments, "--json"]), env=self.env, text=True,
+            self.at(0, [_program("atoll"), *arguments, "--json"]), env=self.env, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.root,
         )  # fmt: skip
 
