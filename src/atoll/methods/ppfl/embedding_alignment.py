@@ -59,8 +59,8 @@ class EmbeddingAlignment(Method):
     Public nodes are a client's anchors: entities that another client holds, too. Which of them two
     clients share may differ from pair to pair.
 
-    ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent. For how
-    long LOC trains it does not say: as long as FED, or for the first iteration alone, after which
+    ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent. It does
+    not say for how long LOC trains: as long as FED, or for the first iteration alone, after which
     nothing has been exchanged yet (the study ``alignment`` has both).
     ``classifiers``, ``folds`` and ``judged`` set the final judgement of the embeddings (section
     4.2): an MLP and an SVC, or one of them, at each client, which only the scores leave. The paper
