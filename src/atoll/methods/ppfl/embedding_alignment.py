@@ -59,7 +59,9 @@ class EmbeddingAlignment(Method):
     Public nodes are a client's anchors: entities that another client holds, too. Which of them two
     clients share may differ from pair to pair.
 
-    ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent.
+    ``exchange = false`` is the paper's local training (LOC): the same clients, nothing sent. The
+    paper does not say for how long LOC trains: as long as FED, or for the first iteration alone,
+    after which nothing has been exchanged yet (the study ``alignment`` has both).
     ``classifiers``, ``folds`` and ``judged`` set the final judgement of the embeddings (section
     4.2): an MLP and an SVC, or one of them, at each client, which only the scores leave. The paper
     says "5-fold cross-validation" and not which nodes of a fold the embeddings may have learnt
