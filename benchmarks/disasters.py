@@ -135,7 +135,7 @@ def server_disk(case: Case) -> str:
         stopped = int(Journal(disk).status()["round"])
         again(lambda stage, round: None)
         _same(case)
-    return f"stopped after round {stopped} (“{said.partition(' (')[0][-60:]}”), then the same bytes"
+    return f"stopped after round {stopped} (“{said.partition(';')[0]}”), then the same bytes"
 
 
 def site_disk(case: Case) -> str:
