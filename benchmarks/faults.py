@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -182,8 +183,14 @@ def _tried(name: str, given: argparse.Namespace, more: tuple) -> bool:
             said, good = f"FAILED: {problem}", False
     print(f"{name}: {said} ({time.monotonic() - started:.0f} s)", flush=True)
     if given.keep and good:
-        findings.keep("faults", check.__doc__.partition(":")[0].lower(), given.engine, said)
+        findings.keep("faults", _row(check), given.engine, said)
     return good
+
+
+def _row(check: Callable[..., str]) -> str:
+    """What was done, as its docstring says it."""
+    said = str(check.__doc__).partition(":")[0]
+    return said if said[:4].isupper() else said[0].lower() + said[1:]
 
 
 def _give_up(name: str) -> None:
