@@ -194,8 +194,8 @@ def _lengths(updates: Params) -> Tensor:
         torch.linalg.vector_norm(u.reshape(len(u), -1), dim=1, dtype=torch.float64)
         for u in updates.values()
     ]
-    found: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
-    return found
+    length: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    return length
 
 
 def _as_vectors(values: Params) -> Tensor:
@@ -211,4 +211,5 @@ def _products(values: Params) -> Tensor:
 
 def _sorted(values: Tensor) -> Tensor:
     """Each coordinate's values in ascending order; numpy is several times as fast at it."""
-    return torch.from_numpy(np.sort(values.cpu().numpy(), axis=0)).to(values.device)
+    ordered: Tensor = torch.from_numpy(np.sort(values.cpu().numpy(), axis=0))
+    return ordered.to(values.device)
