@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -85,8 +85,9 @@ def connected(engine: Engine) -> Iterator[Any]:
     before = dict(os.environ)
     os.environ.update(_environment(own))
     try:
-        _connect(ray, engine, folder)
-        yield ray
+        with redirect_stdout(sys.stderr):  # Ray tells of lost hosts where results belong
+            _connect(ray, engine, folder)
+            yield ray
     finally:
         ray.shutdown()
         os.environ.clear()
