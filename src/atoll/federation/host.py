@@ -13,7 +13,7 @@ from atoll.rng import CohortRng
 from atoll.tree import Tree, kind, stack, take
 
 # Up to so many clients are served at once where nobody says how many; of more, in chunks.
-AT_ONCE, CHUNK = 10_000, 2_000
+AT_ONCE, CHUNK = 10_000, 1_000
 # Packed cohorts are kept for the next round: so many, of so many numbers altogether.
 _REMEMBERED_COHORTS, _REMEMBERED_NUMBERS = 64, 2**27
 
@@ -106,6 +106,8 @@ class Host:
 
     def _forget_but(self, part: tuple[int, ...]) -> None:
         """Make room for a part, and forget a last one that may never come again."""
+        if self.cohort.k > AT_ONCE:
+            self._cohorts.clear()  # all of them would be the data a second time
         last = next(reversed(self._cohorts), None)
         run = last is not None and last == tuple(range(last[0], last[0] + len(last)))
         if last is not None and not run and hash(last) not in self._seen:
