@@ -12,6 +12,7 @@ from scipy import sparse
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
+from atoll.experiment.memory import return_freed_memory
 from atoll.experiment.own_spaces import refuse_shared_spaces
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
@@ -100,6 +101,7 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds
     method = replace(experiment.method, task=task)
     behind = guarded(method, experiment.privacy)
     host = Host(behind, cohort, experiment.run.seed, experiment.run.chunk)
+    host.after_chunk = return_freed_memory
     info = Info(
         len(parties.graphs),
         cohort.features,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Call, Performer
@@ -39,6 +39,8 @@ class Host:
         self._everybody = tuple(range(cohort.k))
         self._cohorts: OrderedDict[tuple[int, ...], Cohort] = OrderedDict()
         self._seen: set[int] = set()
+        # Called after each chunk where all clients' data would not fit twice: to return memory.
+        self.after_chunk: Callable[[], object] = lambda: None
         self.states = states_of(cohort.k, self._joined, AT_ONCE)
 
     @property
@@ -76,6 +78,8 @@ class Host:
                 problem.add_note(f"after step '{call.step}' of round {call.round}")
                 raise
             yield batch
+            if self.cohort.k > AT_ONCE:
+                self.after_chunk()
 
     def _joined(self, positions: tuple[int, ...]) -> Tree:
         """The states that some clients begin with."""
