@@ -92,9 +92,11 @@ def measured(case: Case) -> dict[str, float]:
     )
     wall, cpu = [time.perf_counter()], [time.process_time()]
 
-    def tell(_: int, __: float) -> None:
+    def tell(done: int, _: float) -> None:
         wall.append(time.perf_counter())
         cpu.append(time.process_time())
+        took = f"{wall[-1] - wall[-2]:.2f} s, {cpu[-1] - cpu[-2]:.2f} CPU-s"
+        print(f"round {done}: {took}, {gigabytes():.2f} GB", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         run_experiment(chosen, Path(folder) / "run", progress=tell)
@@ -107,8 +109,13 @@ def measured(case: Case) -> dict[str, float]:
         "round_cpu": statistics.median(cpu_seconds[1:-1]),
         "scored": seconds[-1],
         "scored_cpu": cpu_seconds[-1],
-        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "gigabytes": gigabytes(),
     }
+
+
+def gigabytes() -> float:
+    """The most memory this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def in_its_own_process(case: Case) -> Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -40,7 +40,7 @@ class Cohort(Cached):
         clients: Sequence[int] | None = None,
         dtype: torch.dtype = torch.float32,
         inputs: Inputs | None = None,
-        columns: Callable[[str], np.ndarray] | None = None,
+        columns: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         if not graphs:
             raise ValueError("a cohort has at least one client")
@@ -54,8 +54,8 @@ class Cohort(Cached):
         # Whether these are some clients of a larger cohort, whose state is only theirs for a step.
         self.partial = False
         self.classes = self.graphs[0].classes
-        # Where labels and splits of all rows are known already: from their names to them.
-        self._columns = columns
+        # Labels and splits of all rows, where they are known already.
+        self._columns = columns or {}
 
     def __repr__(self) -> str:
         nodes, dtype = sum(self.sizes), str(self.dtype).removeprefix("torch.")
@@ -124,10 +124,7 @@ class Cohort(Cached):
         parts = Parts(self.graphs, found.rows_K, _part)
         rows = self.rows_of(found.rows_K).numpy()
 
-        def columns(name: str) -> np.ndarray:
-            part: np.ndarray = self._column(name)[rows]
-            return part
-
+        columns = {name: self._column(name)[rows] for name in ("y", *SPLITS)}
         return Cohort(parts, self.clients, self.dtype, found.inputs, columns)
 
     def _padded(self, read: Callable[[Graph], np.ndarray]) -> list[np.ndarray]:
@@ -145,8 +142,8 @@ class Cohort(Cached):
         """The labels ``y`` or the members of a split, of all rows ``[N]``."""
 
         def pack() -> np.ndarray:
-            if self._columns is not None:
-                return self._columns(name)
+            if name in self._columns:
+                return self._columns[name]
             return np.concatenate(self._padded(lambda graph: getattr(graph, name)))
 
         return self.cached(f"column {name}", pack)

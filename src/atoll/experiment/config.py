@@ -75,7 +75,7 @@ class Run:
     """How an experiment is run: its length, its seed, and what it may use of the machine.
 
     ``cut_seed`` seeds who gets which nodes, where that should stay while ``seed`` changes.
-    ``chunk`` is the number of clients trained at once (0: all, but 2,000 where there are more than
+    ``chunk`` is the number of clients trained at once (0: all, but 1,000 where there are more than
     10,000); ``threads`` that of torch (0: what suits the graph). Scores are taken every
     ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.

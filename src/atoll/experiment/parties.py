@@ -12,6 +12,7 @@ from scipy import sparse
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
+from atoll.experiment.memory import return_freed_memory
 from atoll.experiment.own_spaces import refuse_shared_spaces
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
@@ -97,6 +98,7 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds
     method = settled(experiment, parties.graphs)
     behind = guarded(method, experiment.privacy)
     host = Host(behind, cohort, experiment.run.seed, experiment.run.chunk)
+    host.after_chunk = return_freed_memory
     fed = InProcess(host)
     protect(fed, experiment.privacy, method.epochs)
     return fed, experiment.method.start(info_of(experiment, parties), experiment.run.seed)

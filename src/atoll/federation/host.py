@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Call, Performer
@@ -13,7 +13,7 @@ from atoll.rng import CohortRng
 from atoll.tree import Tree, kind, stack, take
 
 # Up to so many clients are served at once where nobody says how many; of more, in chunks.
-AT_ONCE, CHUNK = 10_000, 2_000
+AT_ONCE, CHUNK = 10_000, 1_000
 # Packed cohorts are kept for the next round: so many, of so many numbers altogether.
 _REMEMBERED_COHORTS, _REMEMBERED_NUMBERS = 64, 2**27
 
@@ -47,6 +47,8 @@ class Host:
         self._everybody = tuple(range(cohort.k))
         self._cohorts: OrderedDict[tuple[int, ...], Cohort] = OrderedDict()
         self._seen: set[int] = set()
+        # Called after each chunk where all clients' data would not fit twice: to return memory.
+        self.after_chunk: Callable[[], object] = lambda: None
         if state is None:
             self.states = states_of(cohort.k, self._joined, AT_ONCE)
         else:
@@ -87,6 +89,8 @@ class Host:
                 problem.add_note(f"after step '{call.step}' of round {call.round}")
                 raise
             yield batch
+            if self.cohort.k > AT_ONCE:
+                self.after_chunk()
 
     def _joined(self, positions: tuple[int, ...]) -> Tree:
         """The states that some clients begin with."""
@@ -117,6 +121,8 @@ class Host:
 
     def _forget_but(self, part: tuple[int, ...]) -> None:
         """Make room for a part, and forget a last one that may never come again."""
+        if self.cohort.k > AT_ONCE:
+            self._cohorts.clear()  # all of them would be the data a second time
         last = next(reversed(self._cohorts), None)
         run = last is not None and last == tuple(range(last[0], last[0] + len(last)))
         if last is not None and not run and hash(last) not in self._seen:
