@@ -195,7 +195,7 @@ def _columns(sizes: tuple[int, ...], entries: int, dtype: torch.dtype) -> tuple[
 
 def _counts(kept_K: Tensor) -> tuple[int, ...]:
     """How many entries each client keeps; torch would first write every one out as a number."""
-    return tuple(int(np.count_nonzero(kept)) for kept in kept_K.numpy())
+    return tuple(int(np.count_nonzero(kept)) for kept in kept_K.cpu().numpy())
 
 
 def _where(kept: Tensor) -> Tensor:

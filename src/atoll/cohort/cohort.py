@@ -122,7 +122,7 @@ class Cohort(Cached):
         if found is None:
             return self
         parts = Parts(self.graphs, found.rows_K, _part)
-        rows = self.rows_of(found.rows_K).numpy()
+        rows = self.rows_of(found.rows_K).cpu().numpy()
 
         columns = {name: self._column(name)[rows] for name in ("y", *SPLITS)}
         return Cohort(parts, self.clients, self.dtype, found.inputs, columns)

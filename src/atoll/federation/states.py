@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from atoll.device import of_numpy
@@ -122,7 +121,7 @@ def _file(name: str, leaf: Leaf, k: int) -> Tensor:
             f"'{name}' differs in size from client to client, and so many clients' states are kept "
             f"in files of equal rows; use fewer clients."
         )
-    shape, dtype = (k, *leaf.shape[1:]), leaf[:0].detach().numpy().dtype
+    shape, dtype = (k, *leaf.shape[1:]), leaf[:0].detach().cpu().numpy().dtype
     needed = int(np.prod(shape)) * dtype.itemsize
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if needed > free:
@@ -131,4 +130,4 @@ def _file(name: str, leaf: Leaf, k: int) -> Tensor:
             f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left; set TMPDIR to a larger disk."
         )
     with tempfile.TemporaryFile() as file:
-        return torch.from_numpy(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+        return of_numpy(np.memmap(file, dtype=dtype, mode="w+", shape=shape))

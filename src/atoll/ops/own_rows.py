@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from atoll.cached import Cached
+from atoll.device import of_numpy
 from atoll.ops.sparse import Sparse
 
 
@@ -28,7 +29,7 @@ class Places(Cached):
         self.k, self.features = len(columns_K), features
         self.columns_K = tuple(columns_K)
         self.sizes = tuple(len(columns) for columns in columns_K)
-        self.rows = torch.from_numpy(np.concatenate(columns_K).astype(np.int64))
+        self.rows = of_numpy(np.concatenate(columns_K).astype(np.int64))
 
     @cached_property
     def batch(self) -> Tensor:
@@ -56,8 +57,8 @@ class Places(Cached):
     def _sums(self, weight_K: Tensor) -> tuple[Sparse, Tensor]:
         weights = weight_K.double()
         own = weights[self.batch]
-        at = self.rows.numpy(), np.arange(len(own))
-        matrix = sparse.csr_array((own.numpy(), at), shape=(self.features, len(own)))
+        at = self.rows.cpu().numpy(), np.arange(len(own))
+        matrix = sparse.csr_array((own.cpu().numpy(), at), shape=(self.features, len(own)))
         rest = weights.sum() - torch.zeros(self.features, dtype=own.dtype).index_add(
             0, self.rows, own
         )

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.ops.similarity import mixed
 from atoll.tree import Params
 
@@ -211,5 +212,5 @@ def _products(values: Params) -> Tensor:
 
 def _sorted(values: Tensor) -> Tensor:
     """Each coordinate's values in ascending order; numpy is several times as fast at it."""
-    ordered: Tensor = torch.from_numpy(np.sort(values.cpu().numpy(), axis=0))
+    ordered: Tensor = of_numpy(np.sort(values.cpu().numpy(), axis=0))
     return ordered.to(values.device)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.graph import Graph
 from atoll.leaves import Like, Ragged, Rows, RowsLike
 
@@ -52,9 +53,7 @@ class Choice:
 def chosen_at(choice: Choice, cohort: Cohort, streams: Sequence[np.random.Generator]) -> Ragged:
     """Every client's choice, as positions among its anchors."""
     pairs = zip(cohort.graphs, streams, strict=True)
-    return Ragged.of(
-        [torch.from_numpy(choice.of(graph, rng).astype(np.int32)) for graph, rng in pairs]
-    )
+    return Ragged.of([of_numpy(choice.of(graph, rng).astype(np.int32)) for graph, rng in pairs])
 
 
 def rows_of(cohort: Cohort, at: Ragged) -> Tensor:
