@@ -28,7 +28,8 @@ from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import site_names
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, resolve
-from atoll.experiment.result import Result, store_setup
+from atoll.experiment.result import Result
+from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import load_parties, run_experiment
 from atoll.leaves import Ragged
 from atoll.methods.base import methods

@@ -1,84 +1,45 @@
-"""Faults on real federations of this machine: sites and servers killed, stragglers, no quorum.
+"""Faults on real federations of this machine: sites and servers killed, stragglers, full disks.
 
-    python benchmarks/faults.py [killed] [returned] [straggler] [quorum] [server] [--engine nvflare]
-        [--kills 10] [--method fed-pub] [--keep]
+    python benchmarks/faults.py [killed] [returned] [straggler] [quorum] [crowd] [server]
+        [server-disk] [site-disk] [term] [clock] [--engine nvflare] [--method fed-pub] [--kills 10]
+        [--folder DIR] [--keep]
 
 Each case prints what it did and what it showed, and the exit code is 1 if one failed. Nothing can
-hang: every case has a bound. ``--keep`` puts the outcomes into docs/deployment.md.
+hang: every case has a bound. With ``--folder`` what runs leave behind stays there, and ``server``
+called again with more ``--kills`` goes on where it ended. Full disks need root. ``--keep`` puts the
+outcomes into docs/deployment.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import random
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import polars
+
 import findings
-from atoll.data.parties import party_folders, write_parties
-from atoll.deploy.local import LocalFederation, federation
-from atoll.deploy.plan import Terms, new_plan, read_plan
-from atoll.deploy.settings import SLOW
-from atoll.deploy.up import resume_up, site_names, up
+from atoll.deploy.local import LocalFederation
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import load_checkpoint
-from atoll.experiment.config import resolve
-from atoll.experiment.result import Result, store_setup
-from atoll.experiment.runner import load_parties
+from atoll.experiment.result import Result
+from disasters import DISASTERS
+from rehearsal import CORA, Case, once, sizes_of, start_site_again
 
-_BOUND = {"nvflare": 400.0, "flower": 1200.0}
-# A site's steps are slowed down to this, so that there is time to do harm.
-_STEP_SECONDS = {"nvflare": "0.4", "flower": "0"}
-# What a round takes at the least; the server is killed within that many times the rounds.
-_ROUND_SECONDS = {"nvflare": 0.8, "flower": 12.0}
-
-
-class Case:
-    """A fresh federation of three sites and a run on it."""
-
-    def __init__(self, root: Path, engine: str, method: str, rounds: int, **terms: float) -> None:
-        self.root, self.engine = root, engine
-        if engine == "flower":
-            # A message takes Flower seconds, since it starts a process for each.
-            terms["deadline"] = 12 * terms.get("deadline", 5.0)
-            rounds = {60: 8, 12: 4, 6: 3}.get(rounds, rounds)
-        self.folder = root / "sites"
-        write_parties(load_parties(_experiment("digits", method, rounds)).graphs, self.folder)
-        self.experiment = _experiment(str(self.folder), method, rounds)
-        self.sites = site_names(party_folders(str(self.folder)))
-        self.terms = Terms(**({"deadline": 60.0, "patience": 120.0} | terms))
-        self.seen: list[int] = []
-
-    def run(self, harm=lambda stage, round: None, slow: dict[str, str] | None = None) -> Result:
-        """Run it; ``harm`` is called after every round that is seen."""
-        plan = new_plan(self.engine, tuple(self.sites), self.experiment, self.terms)
-        run_dir = self.root / "run"
-        run_dir.mkdir()
-        store_setup(run_dir, self.experiment, 1)
-        plan.store(run_dir)
-        self.run_dir = run_dir
-        slow = dict.fromkeys(self.sites, _STEP_SECONDS[self.engine]) | (slow or {})
-        with federation(self.root / "federation", self.engine, self.sites, slow) as stage:
-            self.stage = stage
-
-            def progress(round: int, _: float) -> None:
-                self.seen.append(round)
-                harm(stage, round)
-
-            return stage.run(plan, run_dir, progress)
+_BOUND = {"nvflare": 1200.0, "flower": 2400.0}
+_BOUND_PER_KILL = {"nvflare": 120.0, "flower": 400.0}
 
 
 def killed(case: Case) -> str:
     """A site is killed and stays dead: the run completes without it."""
-    dead = _once(lambda stage: stage.processes.members[f"site {_first(case)}"].kill(), after=2)
+    dead = once(lambda stage: stage.processes.members[f"site {_first(case)}"].kill(), after=2)
     result = case.run(dead)
-    sizes = _sizes(result)
+    sizes = sizes_of(result)
     assert sizes[1] == 3, sizes
     assert sizes[max(sizes)] == 2, sizes
     return f"all {len(sizes)} rounds, {_short(sizes)} of them with two sites"
@@ -88,15 +49,15 @@ def returned(case: Case) -> str:
     """A site is killed and started again: it is back in before the run ends."""
     first = _first(case)
     soon = case.engine == "flower"
-    dead = _once(lambda stage: stage.processes.members[f"site {first}"].kill(), 1 if soon else 2)
-    back = _once(lambda stage: _restart(stage, first), 2 if soon else 5)
+    dead = once(lambda stage: stage.processes.members[f"site {first}"].kill(), 1 if soon else 2)
+    back = once(lambda stage: start_site_again(stage, first), 2 if soon else 5)
 
     def harm(stage: LocalFederation, round: int) -> None:
         dead(stage, round)
         back(stage, round)
 
     result = case.run(harm)
-    sizes = _sizes(result)
+    sizes = sizes_of(result)
     assert 2 in sizes.values(), sizes
     assert sizes[max(sizes)] == 3, sizes
     return f"missed {_short(sizes)} of {len(sizes)} rounds, in the last ones again"
@@ -105,7 +66,7 @@ def returned(case: Case) -> str:
 def straggler(case: Case) -> str:
     """A site takes ten times the deadline: the run completes without it."""
     slow = {_first(case): str(10 * case.terms.deadline)}
-    sizes = _sizes(case.run(slow=slow))
+    sizes = sizes_of(case.run(slow=slow))
     assert set(sizes.values()) == {2}, sizes
     return f"all {len(sizes)} rounds with the other two"
 
@@ -132,73 +93,39 @@ def quorum(case: Case) -> str:
     return f"stopped after round {checkpoint[0]}: “{sentence.partition(' (')[0]} ...”"
 
 
-def server(case: Case, kills: int, rng: random.Random) -> str:
-    """The server is killed at random moments, each resumed: the same SHA-256 as undisturbed."""
-    expected = _sha(up(str(case.folder), case.experiment, case.engine, case.terms,
-                       case.root / "whole").run_dir)  # fmt: skip
-    for kill in range(kills):
-        root = case.root / f"kill-{kill}"
-        root.mkdir()
-        again = Case(root, case.engine, case.experiment.method.registered_name,
-                     case.experiment.run.rounds)  # fmt: skip
-        delay = rng.uniform(0.0, _ROUND_SECONDS[case.engine] * case.experiment.run.rounds)
-        try:
-            again.run(_once(partial(_kill_server_later, delay), after=1))
-            raise AssertionError("the server was not killed in time")
-        except AtollError as problem:
-            if "the server died" not in str(problem):
-                raise
-        _resume(again)
-        assert _sha(again.run_dir) == expected, f"kill {kill}"
-        print(f"  kill {kill + 1}: {delay:.1f} s into the rounds, same bytes", flush=True)
-    return f"{kills} kills, each resumed to the same bytes ({expected[:8]}...)"
+def crowd(case: Case) -> str:
+    """Three of ten sites are killed, one after the other: the run completes, within a point."""
+    honest = case.undisturbed()
+    dead = list(case.sites)[1::3]
+    rounds = case.experiment.run.rounds
+    kills = [
+        once(lambda stage, site=site: stage.processes.members[f"site {site}"].kill(), after)
+        for site, after in zip(dead, (rounds // 6, rounds // 3, rounds // 2), strict=True)
+    ]
 
+    def harm(stage: LocalFederation, round: int) -> None:
+        for kill in kills:
+            kill(stage, round)
 
-def _kill_server_later(delay: float, stage: LocalFederation) -> None:
-    timer = threading.Timer(delay, stage.processes.members["the server"].kill)
-    timer.daemon = True
-    timer.start()
-
-
-def _resume(case: Case) -> None:
-    file = case.run_dir / "federation" / "folder.json"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps({"folder": str(case.folder)}))
-    # The sites' states are those of the first federation.
-    target = case.run_dir / "federation"
-    for part in ("kits", "state"):
-        (case.root / "federation" / part).rename(target / part)
-    assert read_plan(case.run_dir)
-    resume_up(case.run_dir)
-
-
-def _experiment(data: str, method: str, rounds: int):
-    parties = data != "digits"
-    return resolve(
-        {
-            "data": {"name": "parties", "folder": data} if parties else {"name": data},
-            "partition": {"name": "natural"} if parties else {"name": "louvain", "clients": 3},
-            "split": {"kind": "public" if parties else "random"},
-            "method": {"name": method},
-            "model": {"name": "gcn", "hidden": 16},
-            "run": {"rounds": rounds, "threads": 1},
-        }
+    result = case.run(harm)
+    sizes = sizes_of(result)
+    assert len(sizes) == rounds, sizes
+    assert sizes[rounds] == 7, sizes
+    left = [k for k, site in enumerate(case.sites) if site not in dead]
+    before, after = (_accuracy(one, left) for one in (honest, result))
+    assert before - after <= 1.0, f"{before:.1f} -> {after:.1f}"
+    return (
+        f"all {rounds} rounds, the last with seven sites, whose test accuracy is {after:.1f} "
+        f"(undisturbed {before:.1f})"
     )
 
 
-def _once(do, after: int):
-    done: list[int] = []
-
-    def harm(stage: LocalFederation, round: int) -> None:
-        if round >= after and not done:
-            done.append(round)
-            do(stage)
-
-    return harm
-
-
-def _restart(stage: LocalFederation, site: str) -> None:
-    stage.start_site(site, {SLOW: "0.4"})
+def _accuracy(result: Result, clients: list[int]) -> float:
+    """Of some clients, in percent, in the round with their best validation accuracy."""
+    theirs = result.history.filter(polars.col("client").is_in(clients))
+    rounds = theirs.group_by("round").agg(polars.col("val_accuracy", "test_accuracy").mean())
+    best = rounds.sort("val_accuracy", "round", descending=[True, False]).row(0, named=True)
+    return 100 * float(best["test_accuracy"])
 
 
 def _first(case: Case) -> str:
@@ -209,20 +136,13 @@ def _short(sizes: dict[int, int]) -> int:
     return sum(size == 2 for size in sizes.values())
 
 
-def _sizes(result: Result) -> dict[int, int]:
-    return dict(sorted(result.history.group_by("round").len().iter_rows()))
-
-
-def _sha(run_dir: Path) -> str:
-    return hashlib.sha256((run_dir / "parameters.safetensors").read_bytes()).hexdigest()
-
-
 CASES = {
     "killed": (killed, {"rounds": 12, "deadline": 5.0}),
     "returned": (returned, {"rounds": 60, "deadline": 5.0}),
     "straggler": (straggler, {"rounds": 6, "deadline": 3.0}),
     "quorum": (quorum, {"rounds": 40, "deadline": 5.0, "patience": 15.0}),
-    "server": (server, {"rounds": 12}),
+    "crowd": (crowd, {"rounds": 60, "deadline": 20.0, "patience": 300.0, "of": CORA}),
+    **DISASTERS,
 }
 
 
@@ -238,26 +158,39 @@ def main() -> int:
     given = parser.parse_args()
     failed = 0
     for name in given.cases or CASES:
-        check, settings = CASES[name]
-        bound = _BOUND[given.engine] * (given.kills if name == "server" else 1)
+        bound = _BOUND[given.engine]
+        more: tuple = ()
+        if name == "server":
+            more = (given.kills, given.seed)
+            bound += given.kills * _BOUND_PER_KILL[given.engine]
         watchdog = threading.Timer(bound, partial(_give_up, name))
         watchdog.daemon = True
         watchdog.start()
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            root = given.folder / name if given.folder else Path(folder)
-            case = Case(root, given.engine, given.method, **settings)
-            more = (given.kills, random.Random(given.seed)) if name == "server" else ()
-            try:
-                said = check(case, *more)
-            except AssertionError as problem:
-                failed += 1
-                said = f"FAILED: {problem}"
+        failed += not _tried(name, given, more)
         watchdog.cancel()
-        print(f"{name}: {said} ({time.monotonic() - started:.0f} s)", flush=True)
-        if given.keep:
-            findings.keep("faults", check.__doc__.partition(":")[0].lower(), given.engine, said)
     return 1 if failed else 0
+
+
+def _tried(name: str, given: argparse.Namespace, more: tuple) -> bool:
+    """Whether a case has shown what it must; says so, and keeps it where that is wanted."""
+    check, settings = CASES[name]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        root = given.folder / given.engine / name if given.folder else Path(folder)
+        try:
+            said, good = check(Case(root, given.engine, given.method, **settings), *more), True
+        except (AssertionError, AtollError) as problem:
+            said, good = f"FAILED: {problem}", False
+    print(f"{name}: {said} ({time.monotonic() - started:.0f} s)", flush=True)
+    if given.keep and good:
+        findings.keep("faults", _row(check), given.engine, said)
+    return good
+
+
+def _row(check: Callable[..., str]) -> str:
+    """What was done, as its docstring says it."""
+    said = str(check.__doc__).partition(":")[0]
+    return said if said[:4].isupper() else said[0].lower() + said[1:]
 
 
 def _give_up(name: str) -> None:

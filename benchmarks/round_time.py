@@ -18,14 +18,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch.nn.functional import cross_entropy, dropout
 
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.runner import Parties, load_parties, simulate
 from atoll.graph import Graph
 
-Round = Callable[[], None]
+Round = Callable[[], object]
 WARM_UP = 3
 
 
@@ -44,48 +43,11 @@ def atoll_side(experiment: Experiment, parties: Parties) -> Round:
 
 
 def pyg_side(parties: list[Graph], lr: float) -> Round:
-    from torch_geometric.nn import GCNConv
+    # Importing torch_geometric takes seconds, and only this side needs it.
+    from beside.parts import part_of
+    from beside.pyg_side import plain_loop
 
-    class Net(torch.nn.Module):
-        def __init__(self, features: int, classes: int) -> None:
-            super().__init__()
-            self.conv1 = GCNConv(features, 128)
-            self.conv2 = GCNConv(128, 128)
-            self.classifier = torch.nn.Linear(128, classes)
-
-        def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-            h = dropout(self.conv1(x, edges).relu(), training=self.training)
-            h = dropout(self.conv2(h, edges).relu(), training=self.training)
-            return self.classifier(h)
-
-    clients = []
-    for g in parties:
-        net = Net(g.features, g.classes)
-        tensors = (torch.from_numpy(a) for a in (g.x.toarray(), g.edges, g.y))
-        masks = [torch.from_numpy(mask) for mask in (g.train, g.val, g.test)]
-        clients.append((net, torch.optim.Adam(net.parameters(), lr=lr), *tensors, masks))
-    weights = torch.tensor([float(g.train.sum()) for g in parties])
-    weights /= weights.sum()
-    state = clients[0][0].state_dict()
-
-    def one_round() -> None:
-        nonlocal state
-        sums = {name: torch.zeros_like(value) for name, value in state.items()}
-        for weight, (net, adam, x, edges, y, masks) in zip(weights, clients, strict=True):
-            net.load_state_dict(state)
-            net.train()
-            adam.zero_grad()
-            cross_entropy(net(x, edges)[masks[0]], y[masks[0]]).backward()
-            adam.step()
-            net.eval()
-            with torch.no_grad():
-                right = net(x, edges).argmax(1) == y
-                [right[mask].float().mean().item() for mask in masks]
-                for name, value in net.state_dict().items():
-                    sums[name] += weight * value
-        state = sums
-
-    return one_round
+    return plain_loop([part_of(graph) for graph in parties], lr=lr)
 
 
 def measure(one_round: Round, rounds: int, clock: Callable[[], float]) -> float:

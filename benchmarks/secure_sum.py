@@ -17,8 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atoll.privacy.secure.masking import PARTS_OF_KEYS
 from atoll.privacy.secure.party import Party, threshold_of, unmasked
 from atoll.privacy.secure.primitives import seed_of
+from atoll.privacy.secure.signing import SIGNATURE, Session, Signer, Simulated, is_signed
 
 SHARE = 0.67
 
@@ -43,10 +45,11 @@ def secure_sum(clients: int, numbers: int, dropouts: bool, some: int) -> Cost:
         now = time.process_time()
         turns[name], clock = now - clock, now
 
-    parties = [Party(c, SHARE) for c in range(clients)]
+    signers, session = Simulated(), Session("benchmark", 0, 1, 0)
+    parties = [Party(SHARE, Signer(c, session, signers.key(c), signers)) for c in range(clients)]
     keys = {c: party.keys() for c, party in enumerate(parties)}
     lap("keys")
-    boxes = {c: party.shares(keys) for c, party in enumerate(parties)}
+    boxes = {c: party.shares(keys) for c, party in enumerate(parties) if _alone()}
     lap("shares")
     threshold = threshold_of(SHARE, clients)
     answered = range(threshold if dropouts else clients)
@@ -58,7 +61,9 @@ def secure_sum(clients: int, numbers: int, dropouts: bool, some: int) -> Cost:
     if some:
         turns["masked numbers"] *= clients / some
         return Cost(turns, 0.0, {"masked numbers": total.nbytes, **_sizes(boxes)}, True)
-    found = {c: parties[c].revealed(answered) for c in answered}
+    signed = {c: parties[c].agreed(answered) for c in answered}
+    lap("who answered")
+    found = {c: parties[c].revealed(answered, signed) for c in answered if _alone()}
     lap("seeds' shares")
     seeds = {
         other: seed_of({c: shares[other] for c, shares in found.items()}, threshold)
@@ -67,12 +72,22 @@ def secure_sum(clients: int, numbers: int, dropouts: bool, some: int) -> Cost:
     bare = unmasked(total, keys, range(clients), answered, seeds)
     server = time.process_time() - clock
     sent |= {"masked numbers": total.nbytes, **_sizes(boxes)}
+    sent["who answered"] = SIGNATURE
     sent["seeds' shares"] = sum(len(share) for share in found[0].values())
     return Cost(turns, server, sent, np.array_equal(bare, values * np.uint64(len(answered))))
 
 
+def _alone() -> bool:
+    """As at a site, where no other party has checked a signature already."""
+    is_signed.cache_clear()
+    return True
+
+
 def _sizes(boxes: dict[int, dict[int, bytes]]) -> dict[str, int]:
-    return {"keys": 64, "shares": sum(len(box) for box in boxes[0].values())}
+    return {
+        "keys": sum(PARTS_OF_KEYS.values()),
+        "shares": sum(len(box) for box in boxes[0].values()),
+    }
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 2**31 - 1, 2**31, 2**63 - 1, 2**63)
 _BOARD = struct.Struct("<4q")  # the mutant at work on, how many were read, refused, failed
@@ -192,6 +193,26 @@ def _work(make: Callable[[Path], Target], seed: int, board: str, first: str, las
             print(f"{times}\t{what}")
 
 
+class _Spent:
+    """What a process has used since: on a busy machine a worker that gets no turn is not hung."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.since, self.used = pid, time.monotonic(), _processor_seconds(pid)
+
+    def more_than(self, seconds: float) -> bool:
+        """So much of a processor, or of the clock tenfold, where it only waits."""
+        late = time.monotonic() - self.since > 10 * seconds
+        return late or _processor_seconds(self.pid) - self.used > seconds
+
+
+def _processor_seconds(pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:  # it has ended
+        return 0.0
+    return float(times.user + times.system)
+
+
 def _supervised(make: Callable[[Path], Target], script: str, count: int, seed: int) -> Tally:
     """All mutants, in a process that is started again whenever one of them ends it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -206,15 +227,13 @@ def _supervised(make: Callable[[Path], Target], script: str, count: int, seed: i
                  str(count)],
                 stdout=out, stderr=subprocess.DEVNULL,
             )  # fmt: skip
-            last, since, hung = -1, time.monotonic(), False
+            last, since, hung = -1, _Spent(worker.pid), False
             while worker.poll() is None:
                 time.sleep(0.2)
                 index, *_ = _BOARD.unpack(Path(board.name).read_bytes())
                 if index != last:
-                    last, since = index, time.monotonic()
-                elif time.monotonic() - since > (
-                    target.seconds if index >= 0 else _SECONDS_TO_COME_UP
-                ):
+                    last, since = index, _Spent(worker.pid)
+                elif since.more_than(target.seconds if index >= 0 else _SECONDS_TO_COME_UP):
                     worker.send_signal(signal.SIGKILL)
                     hung = True
                 if time.monotonic() - said > 60:

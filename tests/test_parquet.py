@@ -1,5 +1,6 @@
 """Parquet of others: plain tables come back as they were, anything else is refused in words."""
 
+import base64
 import datetime
 import io
 
@@ -76,3 +77,17 @@ def test_what_is_no_parquet_is_refused(content, tmp_path):
         read_parquet(tmp_path / "x.parquet")
     with pytest.raises(NotParquet):
         read_parquet(tmp_path / "nowhere.parquet")
+
+
+def test_a_time_zone_whose_name_is_no_text_is_refused():
+    """It is in a note of the file's writer, in base64."""
+    file = io.BytesIO()
+    since = [datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)]
+    pyarrow.parquet.write_table(polars.DataFrame({"since": since}).to_arrow(), file)
+    metadata = pyarrow.parquet.read_metadata(file).metadata
+    note = metadata[b"ARROW:schema"]
+    other = base64.b64encode(base64.b64decode(note).replace(b"UTC", b"U\xffC"))
+    assert other != note
+    content = file.getvalue().replace(note, other)
+    with pytest.raises(NotParquet, match="decode"):
+        read_parquet(io.BytesIO(content))

@@ -10,6 +10,7 @@ from atoll.tree import (
     nested,
     put,
     replicated,
+    sq_dist,
     stack,
     take,
     under,
@@ -134,3 +135,13 @@ def test_a_leaf_must_be_of_one_kind_for_all():
     ragged = {"a": Ragged(torch.zeros(1), (1,))}
     with pytest.raises(TypeError, match="of one kind"):
         stack([ragged, {"a": torch.zeros(1, 1)}])
+
+
+def test_the_squared_distance_can_be_differentiated_twice():
+    rng = torch.Generator().manual_seed(0)
+    a = torch.randn(3, 2, 4, generator=rng, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(3, 2, 4, generator=rng, dtype=torch.float64, requires_grad=True)
+    found = sq_dist({"w": a}, {"w": b})
+    torch.testing.assert_close(found, (a - b).square().sum((1, 2)))
+    assert torch.autograd.gradcheck(lambda a, b: sq_dist({"w": a}, {"w": b}), (a, b))
+    assert torch.autograd.gradgradcheck(lambda a, b: sq_dist({"w": a}, {"w": b}), (a, b))

@@ -21,6 +21,7 @@ from atoll.experiment.drawing import let_draw
 from atoll.experiment.result import Result
 from atoll.experiment.runner import Progress, run_experiment
 from atoll.experiment.runner import resume as _resume
+from atoll.federation.cluster import engine_of
 from atoll.inference.at_site import opened
 from atoll.inference.embed import embed as _embed
 from atoll.inference.export import export as _export
@@ -61,6 +62,8 @@ def run(
     out: str | Path | None = None,
     progress: Progress | None = None,
     callbacks: Sequence[Callback | str] = (),
+    engine: str = "process",
+    workers: int = 0,
 ) -> Result:
     """Run an experiment and return its result.
 
@@ -72,7 +75,8 @@ def run(
     graph or a :class:`atoll.Graph`, as it is. ``owner`` names the column of your own table (or the
     attribute of your object) that says whose each node is. ``metric`` chooses the best round
     (docs/metrics.md). ``progress`` is called with (round, mean validation score). ``callbacks``
-    are :class:`atoll.Callback` objects, or loggers by name: ``"tensorboard"``.
+    are :class:`atoll.Callback` objects, or loggers by name: ``"tensorboard"``. ``engine`` is where
+    it is computed: ``"ray"`` or ``"ray:HOST:PORT"`` for a cluster (docs/beyond-one-machine.md).
 
         result = atoll.run(method="fed-avg", data="cora", clients=10, rounds=100, seed=0)
         print(result.test_accuracy, result.history)
@@ -95,7 +99,8 @@ def run(
         **_chosen_settings(settings),
     )
     folder = None if out is None else Path(out)
-    return run_experiment(chosen, folder, progress, callbacks=callbacks_of(callbacks))
+    where = engine_of(engine, workers)
+    return run_experiment(chosen, folder, progress, callbacks=callbacks_of(callbacks), engine=where)
 
 
 def compare(
@@ -119,6 +124,8 @@ def compare(
     settings: Mapping[str, Any] | Literal["paper"] | None = None,
     out: str | Path | None = None,
     progress: Watch | None = None,
+    engine: str = "process",
+    workers: int = 0,
 ) -> Comparison:
     """Run methods over seeds on the same sites: is joining worth it, and for whom?
 
@@ -148,7 +155,8 @@ def compare(
     }
     choices |= _chosen_settings(settings, [m for m in _listed(methods) if isinstance(m, str)])
     folder = None if out is None else Path(out)
-    return compare_methods(methods, choices, seeds, jobs, folder, progress)
+    where = engine_of(engine, workers)
+    return compare_methods(methods, choices, seeds, jobs, folder, progress, where)
 
 
 def study(
@@ -158,6 +166,8 @@ def study(
     jobs: int = 1,
     out: str | Path | None = None,
     progress: Watch | None = None,
+    engine: str = "process",
+    workers: int = 0,
 ) -> Study:
     """Run a table of your own: rows, columns and seeds, with tests and ranks (docs/studies.md).
 
@@ -172,7 +182,7 @@ def study(
         print(found.cells, found.differences, found.ranks)
     """
     folder = None if out is None else Path(out)
-    found = run_study(source, seeds, jobs, folder, progress)
+    found = run_study(source, seeds, jobs, folder, progress, engine_of(engine, workers))
     write_study(found)
     return found
 
@@ -236,6 +246,8 @@ def resume(
     run_dir: str | Path,
     progress: Progress | None = None,
     callbacks: Sequence[Callback | str] = (),
+    engine: str = "process",
+    workers: int = 0,
 ) -> Result:
     """Continue an interrupted run to the same final bytes as an uninterrupted one."""
     if is_comparison(Path(run_dir)):
@@ -243,7 +255,8 @@ def resume(
             f"'{run_dir}' is a comparison, not a run; continue it with: atoll resume {run_dir}, or "
             f"with atoll.compare and the same arguments."
         )
-    return _resume(Path(run_dir), progress, callbacks_of(callbacks))
+    where = engine_of(engine, workers)
+    return _resume(Path(run_dir), progress, callbacks_of(callbacks), where)
 
 
 def predict(

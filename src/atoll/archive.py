@@ -12,6 +12,7 @@ import safetensors
 import torch
 from safetensors.torch import load, save
 
+from atoll.device import there
 from atoll.files import damaged, write_bytes
 from atoll.tree import Leaf, Tree, flatten, unflatten
 
@@ -66,7 +67,7 @@ def unpack(content: bytes, digest: bool = False) -> tuple[Tree, dict[str, Any]]:
         order = header["order"]
         if sorted(order) != sorted(loaded):
             raise Unreadable("tensors that its header does not name")
-        plain = {name: loaded[name] for name in order}
+        plain = {name: there(loaded[name]) for name in order}
         if strange := {str(value.dtype) for value in plain.values()} - _NAMES:
             raise Unreadable(f"numbers of the type {', '.join(sorted(strange))}")
         return unflatten(plain), header["facts"]

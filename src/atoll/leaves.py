@@ -268,7 +268,7 @@ class RowsLike(Like):
         bad |= RaggedLike(torch.zeros((), dtype=torch.int32)).misfits(leaf.at, clients)
         if bad:
             return bad
-        at, sizes = leaf.at.values.numpy(), np.asarray(leaf.at.sizes)
+        at, sizes = leaf.at.values.cpu().numpy(), np.asarray(leaf.at.sizes)
         if np.any(sizes != np.asarray(leaf.rows.sizes)):
             return everybody(clients, "has other numbers than rows")
         client = np.repeat(np.arange(len(sizes)), sizes)

@@ -72,6 +72,8 @@ def _bare(kind: Any) -> Any:
         return pyarrow.large_list(_bare(kind.value_type))
     if types.is_struct(kind):
         return pyarrow.struct([pyarrow.field(f.name, _bare(f.type)) for f in kind])
+    if types.is_timestamp(kind):  # a zone whose name is no text is an error here, a panic in polars
+        return pyarrow.timestamp(kind.unit, kind.tz)
     if types.is_nested(kind) or isinstance(kind, pyarrow.BaseExtensionType):
         raise NotParquet(f"it has values of the type {kind}, which can't be used")
     return kind

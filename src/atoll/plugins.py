@@ -11,25 +11,21 @@ import hashlib
 import importlib
 import inspect
 import sys
-import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec, module_from_spec
+from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from atoll.errors import AtollError
+from atoll.one_file import PREFIX, OneFile, executed
 
-_PREFIX = "atoll_plugin_"
 _admitted: ContextVar[frozenset[str] | None] = ContextVar("admitted", default=None)
-_under_way: ContextVar[str] = ContextVar("plug-in under way", default="")
 
 
 class PluginNotAdmitted(AtollError):
@@ -73,12 +69,7 @@ def absolute(address: str, folder: Path | None = None) -> str:
 
 def from_plugin(cls: type) -> bool:
     """Whether a class was defined in a file that was loaded here."""
-    return cls.__module__.startswith(_PREFIX)
-
-
-def under_way() -> str:
-    """The file that is being loaded, if one is."""
-    return _under_way.get()
+    return cls.__module__.startswith(PREFIX)
 
 
 @contextmanager
@@ -141,7 +132,7 @@ def load_anew(address: str) -> Any:
     refuse_unless_admitted(address)
     path, _, name = absolute(address).rpartition(":")
     source = source_of(absolute(address))
-    module = _executed(Path(path), source, hashlib.sha256(source).hexdigest())
+    module = executed(Path(path), source, hashlib.sha256(source).hexdigest())
     return getattr(module, name)
 
 
@@ -173,7 +164,7 @@ def _from_file(path: Path, sha256: str) -> tuple[ModuleType, str]:
         refuse_other(str(path), digest, sha256)
     key = (str(path), digest)
     if key not in _modules:
-        _modules[key] = _executed(path, source, digest)
+        _modules[key] = executed(path, source, digest)
     return _modules[key], digest
 
 
@@ -185,60 +176,6 @@ def refuse_other(where: str, found: str, kept: str) -> None:
             f"as it was; put the old one back (a run keeps a copy in its folder 'plug-ins'), or "
             f"begin anew without sha256."
         )
-
-
-class _OneFile(InspectLoader):
-    """Runs the bytes at hand, whatever the file holds by then."""
-
-    def __init__(self, path: Path, source: bytes) -> None:
-        self.path, self.source = path, source
-
-    def is_package(self, fullname: str) -> bool:
-        return False
-
-    def get_source(self, fullname: str) -> str:
-        return self.source.decode()
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.source, str(self.path))
-
-
-def _executed(path: Path, source: bytes, digest: str) -> ModuleType:
-    name = f"{_PREFIX}{path.stem}_{digest[:12]}"
-    spec = ModuleSpec(name, _OneFile(path, source), origin=str(path))
-    spec.has_location = True
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their annotations up there
-    token = _under_way.set(str(path))
-    try:
-        assert spec.loader is not None
-        spec.loader.exec_module(module)
-    except BaseException as problem:
-        del sys.modules[name]
-        if not isinstance(problem, Exception | SystemExit):
-            raise
-        raise AtollError(f"{_place(path, problem)}; mend it.") from problem
-    finally:
-        _under_way.reset(token)
-    return module
-
-
-def _place(path: Path, problem: BaseException) -> str:
-    """``'mine.py', line 3: what is wrong``, for what went wrong in or below a file."""
-    if isinstance(problem, SyntaxError) and problem.filename == str(path):
-        return f"'{path}', line {problem.lineno}: {problem.msg}"
-    lines = [
-        f.lineno for f in traceback.extract_tb(problem.__traceback__) if f.filename == str(path)
-    ]
-    where = f"'{path}', line {lines[-1]}" if lines else f"'{path}'"
-    text = str(problem).split("\n")[0].rstrip(".")
-    if isinstance(problem, ModuleNotFoundError):
-        return f"{where}: {text} (a plug-in is one file: install what else it imports)"
-    return (
-        f"{where}: {text}"
-        if isinstance(problem, AtollError)
-        else (f"{where}: {type(problem).__name__}: {text}")
-    )
 
 
 def _installed(where: str, address: str) -> ModuleType:
@@ -338,6 +275,6 @@ def source_of(address: str) -> bytes:
     path = address.rpartition(":")[0]
     for (where, _), module in reversed(_modules.items()):
         loader = module.__spec__.loader if module.__spec__ else None
-        if where == path and isinstance(loader, _OneFile):
+        if where == path and isinstance(loader, OneFile):
             return loader.source
     return Path(path).read_bytes()

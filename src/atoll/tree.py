@@ -183,7 +183,25 @@ def copy(tree: Mapping[str, Leaf]) -> Tree:
 
 def sq_dist(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Tensor:
     """Squared distance of two stacked models, one number per client ``[K]``."""
-    return torch.stack([(a[name] - b[name]).flatten(1).square().sum(1) for name in a]).sum(0)
+    found: list[Tensor] = [_SquaredDistance.apply(p, b[name]) for name, p in a.items()]  # type: ignore[no-untyped-call]
+    return torch.stack(found).sum(0)
+
+
+class _SquaredDistance(torch.autograd.Function):
+    """Per client ``[K]``, without the squares of all entries and what their gradient would keep."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        apart = (a - b).flatten(1)
+        return torch.bmm(apart[:, None], apart[:, :, None]).flatten()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        scale = (2 * grad).view(-1, *[1] * (a.dim() - 1))
+        pull = (a - b) * scale
+        return pull if ctx.needs_input_grad[0] else None, -pull if ctx.needs_input_grad[1] else None
 
 
 def times(w: Mapping[str, Tensor], mask: Mapping[str, Tensor]) -> Params:

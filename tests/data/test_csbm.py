@@ -93,3 +93,14 @@ def test_bad_options(options, message):
 def test_a_network_that_is_never_connected():
     with pytest.raises(AtollError, match=r"none is connected; raise data\.degree"):
         DeterministicNodes(nodes=100, degree=0.5, community_signal=0.0, connected=True).blocks()
+
+
+def test_the_network_may_follow_the_seed():
+    """As with that network named, so that a repetition on a network of its own is one of it."""
+    for seed in (0, 3):
+        own = DeterministicNodes(seed=seed, graph_seed=-1).load()
+        named = DeterministicNodes(seed=seed, graph_seed=seed).load()
+        for what in ("edges", "y", "x", "train", "val", "test"):
+            assert np.array_equal(getattr(own, what), getattr(named, what))
+    first, second = (DeterministicNodes(seed=s, graph_seed=-1).blocks() for s in (0, 1))
+    assert first.edges.shape != second.edges.shape or (first.edges != second.edges).any()

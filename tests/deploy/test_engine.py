@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 
@@ -38,34 +39,34 @@ print(*engines())
     assert done.stdout.split() == list(engines()), done.stderr
 
 
-def test_a_flower_server_named_after_its_own_machine_listens_there_alone(tmp_path):
+def test_a_flower_server_takes_orders_on_loopback_alone(tmp_path):
+    """Sites dial the outer listener; the SuperLink's own, with its control interface, is inside."""
     pytest.importorskip("flwr")
     engine = engine_named("flower")
 
     def listens_on(server, host=None):
         engine.make_kits(tmp_path / server, server, 8002, ["a"])
         command = engine.server(tmp_path / server / "server", host).command
-        return command[command.index("--host") + 1]
+        inner = dict(pairwise(command))
+        outer = command[command.index("atoll.deploy.flower.superlink") + 1 :][:2]
+        assert inner["--host"] == "127.0.0.1"
+        assert inner["--port"] != outer[1] == "8002"
+        return outer[0]
 
     assert listens_on("localhost") == "127.0.0.1"
     assert listens_on("127.0.0.1") == "127.0.0.1"
+    assert listens_on("fl.example.org") == "0.0.0.0"
+    assert listens_on("fl2.example.org", "192.0.2.1") == "192.0.2.1"
 
 
-def test_a_flower_server_is_refused_where_others_could_reach_it(tmp_path):
-    """Who holds a site's CA file, or none at all, could start runs there, with code of theirs."""
+def test_a_flower_server_stays_here_where_users_can_not_be_told_apart(tmp_path, monkeypatch):
+    pytest.importorskip("flwr")
     engine = engine_named("flower")
-    pytest.importorskip(engine.package)
-    for server in ("fl.example.org", "0.0.0.0", "192.0.2.1"):
-        with pytest.raises(AtollError, match=f"can't serve '{server}', only this machine"):
-            make_kits(tmp_path, engine, f"{server}:8002", ["a"])
-    assert not list(tmp_path.iterdir())
-    make_kits(tmp_path, engine, "localhost:8002", ["a"])
-    with pytest.raises(AtollError, match="use --engine nvflare"):
-        engine.server(tmp_path / "server", "0.0.0.0")
-    kit = tmp_path / "server" / "kit.json"
-    kit.write_text(kit.read_text().replace("localhost", "fl.example.org"))
+    make_kits(tmp_path, engine, "fl.example.org:8002", ["a"])
+    monkeypatch.setattr("atoll.deploy.flower.engine.can_tell_users", lambda: False)
     with pytest.raises(AtollError, match="use --engine nvflare"):
         engine.server(tmp_path / "server")
+    assert engine.server(tmp_path / "server", "127.0.0.1")
 
 
 def test_a_flare_server_can_not_be_told_where_to_listen(tmp_path):

@@ -1,6 +1,7 @@
 """Real engines on loopback, secured: the numbers of a simulation, to 1e-6."""
 
 import importlib.util
+import os
 import socket
 import time
 
@@ -10,11 +11,14 @@ import flare.intruders as flare_intruders
 import flower.intruders as flower_intruders
 from atoll.data.parties import write_parties
 from atoll.deploy.engines import engines
+from atoll.deploy.enrolment import install_answer, make_request, sign_request
+from atoll.deploy.kits import make_kits
 from atoll.deploy.local import federation
 from atoll.deploy.marks import marked
 from atoll.deploy.plan import Terms, new_plan
+from atoll.deploy.processes import free_port
 from atoll.deploy.up import site_names
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import run_experiment
 from result_comparison import assert_same_result
 from small_federations import community_parties
@@ -41,14 +45,26 @@ def stage(request, tmp_path_factory):
         pytest.skip(f"{package} is not installed; it comes with the dev extra")
     root = tmp_path_factory.mktemp(request.param)
     folders = write_parties(community_parties((19, 25, 14)), root / "sites")
-    with federation(root / "federation", request.param, site_names(folders)) as stage:
+    sites = site_names(folders)
+    enrol_first(root, engines()[request.param], list(sites))
+    with federation(root / "federation", request.param, sites) as stage:
         stage.name, stage.root = request.param, root
         yield stage
     assert not marked({process.mark for process in stage.processes.members.values()})
 
 
-def deployed(stage, method, rounds, terms=TERMS, progress=None):
-    chosen = experiment(stage.root / "sites", method, rounds)
+def enrol_first(root, engine, sites):
+    """Kits of which the first site has made its own, and the authority the others."""
+    kits, address = root / "federation" / "kits", f"{engine.own_machine}:{free_port()}"
+    request, _ = make_request(root / "at-the-site", engine, sites[0])
+    answer, *_ = sign_request(kits, request, address)
+    kit, _ = install_answer(root / "at-the-site", answer)
+    kit.rename(kits / kit.name)
+    make_kits(kits, engine, address, sites[1:])
+
+
+def deployed(stage, method, rounds, terms=TERMS, progress=None, privacy=None):
+    chosen = experiment(stage.root / "sites", method, rounds, privacy=privacy)
     plan = new_plan(stage.name, tuple(stage.sites), chosen, terms)
     run_dir = stage.root / plan.run
     run_dir.mkdir()
@@ -79,8 +95,12 @@ def test_a_deployment_gives_the_numbers_of_a_simulation(stage, method):
     assert result.bytes_up == simulated.bytes_up
 
 
-def test_nothing_that_a_federation_writes_is_readable_by_others(stage):
-    deployed(stage, "fed-avg", 1)
+def test_secure_sums_give_the_same_numbers_and_nothing_is_readable_by_others(stage):
+    result = deployed(stage, "fed-avg", 1, privacy={"secure_sum": True})
+    simulated = run_experiment(
+        experiment(stage.root / "sites", "fed-avg", 1), stage.root / "simulated-plainly"
+    )
+    assert_same_result(simulated, result, 1e-6)
     found = [path for path in stage.home.rglob("*") if not path.is_symlink()]
     assert {"server.log", "roster.signed", "requests.log", "begin.json"} <= {p.name for p in found}
     assert [p for p in (stage.home, *found) if p.stat().st_mode & 0o077] == []
@@ -102,6 +122,20 @@ def test_intruders_are_not_admitted(stage, tmp_path):
         for process in intruders.values():
             process.kill()
     assert not plaintext_is_answered(stage.port)
+
+
+def test_a_site_s_port_takes_no_orders(stage, tmp_path):
+    """Who holds a site's kit can't start a run, list any, or enter keys, by Flower's own command or
+    without it; nor can another user of the server's machine by its inner port."""
+    if stage.name != "flower":
+        pytest.skip("NVIDIA FLARE's operators have certificates")
+    outcome = flower_intruders.ordered(stage, tmp_path)
+    assert outcome["by its own command"] != 0
+    assert set(outcome["outer"].values()) == {404}
+    assert outcome["fleet"] == 401  # the interface of the sites is there, for keys it knows
+    assert outcome["inner, own user"] == 200
+    if os.getuid() == 0:
+        assert outcome["inner, another user"] == 403
 
 
 def plaintext_is_answered(port: int) -> bool:

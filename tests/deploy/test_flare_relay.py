@@ -10,7 +10,7 @@ from atoll.data.parties import write_parties
 from atoll.deploy.local import LocalFederation, federation
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.up import site_names
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import run_experiment
 from result_comparison import assert_same_result
 from small_federations import community_parties

@@ -248,7 +248,7 @@ def test_a_run_begins_without_a_site_and_takes_it_in_without_anchors(tmp_path):
     took_part = dict(result.history.group_by("round").len().iter_rows())
     assert took_part[1] == 2
     assert took_part[4] == 3
-    assert [len(numbers) > 0 for numbers in made.anchors] == [True, True, False]
+    assert [len(numbers) > 0 for numbers in made.introductions.anchors] == [True, True, False]
 
 
 def test_a_matching_that_was_interrupted_is_begun_anew(tmp_path):

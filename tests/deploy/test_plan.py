@@ -4,7 +4,7 @@ import pytest
 
 from atoll.deploy.plan import Terms, new_plan, open_run, read_plan
 from atoll.errors import AtollError
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from thread_fleet import experiment
 
 

@@ -21,7 +21,7 @@ from atoll.deploy.policy.rules import Policy
 from atoll.deploy.site import Site
 from atoll.deploy.voice import parted, voice_of
 from atoll.experiment.config import resolve
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from atoll.experiment.runner import load_parties
 from atoll.files import write_json
 

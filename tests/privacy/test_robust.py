@@ -9,7 +9,7 @@ from atoll.experiment.parties import load_parties, simulate
 from atoll.experiment.runner import run_experiment
 from atoll.federation.validation import Batch
 from atoll.privacy.robust import RULES, needed, robustly
-from byzantine import Byzantine
+from byzantine import Byzantine, flip
 
 EQUAL = torch.full((1, 5), 0.2)
 # The last one is hostile.
@@ -92,7 +92,7 @@ def after_a_round(method, robust, hostile=(), strength=10.0):
     fed, state = simulate(chosen, load_parties(chosen))
     attack = Byzantine(fed.host)
     attack.averaging, attack.hostile = fed.averaging, frozenset(hostile)
-    attack.strength = strength
+    attack.attack = flip(strength)
     attack.begin(1)
     first = state["model"]
     return first, chosen.method.round(attack, state, 1)["model"], attack

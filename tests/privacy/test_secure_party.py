@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from secure_parties import SHARE, new_party, signed_keys
 
 from atoll.privacy.secure.fixed_point import decoded, encoded, fits
-from atoll.privacy.secure.party import Keys, Party, threshold_of, unmasked
+from atoll.privacy.secure.party import threshold_of, unmasked
 from atoll.privacy.secure.primitives import SEED, Broken, seed_of
-
-SHARE = 0.67
 
 
 def numbers(client, size=6):
@@ -18,7 +17,7 @@ class Sum:
     """A server that relays faithfully, and what it got to see."""
 
     def __init__(self, clients=5):
-        self.parties = {c: Party(c, SHARE) for c in range(clients)}
+        self.parties = {c: new_party(c) for c in range(clients)}
         self.keys = {c: party.keys() for c, party in self.parties.items()}
         self.boxes = {c: party.shares(self.keys) for c, party in self.parties.items()}
         self.threshold = threshold_of(SHARE, clients)
@@ -29,8 +28,12 @@ class Sum:
     def masked(self, clients):
         return {c: self.parties[c].masked(numbers(c), self.inbox(c)) for c in clients}
 
+    def revealed(self, answered, revealing):
+        signed = {c: self.parties[c].agreed(answered) for c in revealing}
+        return {c: self.parties[c].revealed(answered, signed) for c in revealing}
+
     def seeds(self, answered, revealing):
-        shares = {c: self.parties[c].revealed(answered) for c in revealing}
+        shares = self.revealed(answered, revealing)
         return {
             other: seed_of({c: found[other] for c, found in shares.items()}, self.threshold)
             for other in self.parties
@@ -60,7 +63,8 @@ def test_who_drops_out_at_the_last_turn_is_not_needed():
 def test_fewer_than_the_threshold_do_not_make_a_seed_out():
     secure = Sum()
     secure.masked([0, 1, 2, 3, 4])
-    shares = {c: secure.parties[c].revealed([0, 1, 2, 3, 4])[0] for c in (1, 2, 3, 4)}
+    found = secure.revealed([0, 1, 2, 3, 4], [1, 2, 3, 4])
+    shares = {c: found[c][0] for c in (1, 2, 3, 4)}
     whole = seed_of(shares, 4)
     assert whole == secure.parties[0]._own_seed
     assert seed_of({c: shares[c] for c in (1, 2, 3)}, 3) != whole
@@ -79,26 +83,30 @@ def test_a_party_takes_each_turn_once_and_in_order():
     secure = Sum()
     with pytest.raises(Broken, match="turn 1 after turn 2"):
         secure.parties[0].keys()
-    secure.masked([0])
+    secure.masked(range(5))
     with pytest.raises(Broken, match="turn 3 after turn 3"):
         secure.masked([0])
-    secure.parties[0].revealed([0, 1, 2, 3])
-    with pytest.raises(Broken, match="turn 4 after turn 4"):
-        secure.parties[0].revealed([0, 1, 2, 4])
+    with pytest.raises(Broken, match="turn 5 after turn 3"):
+        secure.parties[0].revealed([0, 1, 2, 3], {})
+    secure.revealed([0, 1, 2, 3], [0, 1, 2, 3])
+    with pytest.raises(Broken, match="turn 4 after turn 5"):
+        secure.parties[0].agreed([0, 1, 2, 3])
+    with pytest.raises(Broken, match="turn 5 after turn 5"):
+        secure.parties[0].revealed([0, 1, 2, 3], {})
 
 
 def test_a_party_reveals_one_share_of_each_and_never_below_the_threshold():
     secure = Sum()
-    secure.masked([0, 1])
+    secure.masked(range(5))
     with pytest.raises(Broken, match="too few"):
-        secure.parties[0].revealed([0, 1, 2])
-    revealed = secure.parties[1].revealed([0, 1, 2, 3])
+        secure.parties[4].agreed([0, 1, 2])
+    revealed = secure.revealed([0, 1, 2, 3], [0, 1, 2, 3])[1]
     assert set(revealed) == set(range(5))
     assert {len(share) for share in revealed.values()} == {SEED}
 
 
 def test_keys_in_place_of_a_partys_own_are_refused():
-    parties = [Party(c, SHARE) for c in range(3)]
+    parties = [new_party(c) for c in range(3)]
     keys = {c: party.keys() for c, party in enumerate(parties)}
     with pytest.raises(Broken, match="keys that are not"):
         parties[0].shares(keys | {0: keys[1]})
@@ -107,10 +115,11 @@ def test_keys_in_place_of_a_partys_own_are_refused():
 
 
 def test_a_key_that_is_no_point_is_refused():
-    parties = [Party(c, SHARE) for c in range(3)]
+    """A hostile party has signed it, so it is one's own library that must look."""
+    parties = [new_party(c) for c in range(3)]
     keys = {c: party.keys() for c, party in enumerate(parties)}
     with pytest.raises(Broken, match="public key that is none"):
-        parties[0].shares(keys | {1: Keys(bytes(32), bytes([1]) + bytes(31))})
+        parties[0].shares(keys | {1: signed_keys(1, bytes(32), bytes([1]) + bytes(31))})
 
 
 def test_a_share_that_was_altered_is_refused():
@@ -132,7 +141,7 @@ def test_too_small_a_circle_is_refused():
     few = {c: box for c, box in secure.inbox(0).items() if c < 3}
     with pytest.raises(Broken, match="too few"):
         secure.parties[0].masked(numbers(0), few)
-    alone = Party(0, SHARE)
+    alone = new_party(0)
     with pytest.raises(Broken, match="too few"):
         alone.shares({0: alone.keys()})
 

@@ -12,7 +12,7 @@ from atoll.experiment.parties import load_parties, simulate
 from atoll.experiment.runner import run_experiment
 from atoll.federation.validation import Batch
 from atoll.privacy.door import Unmasked
-from atoll.privacy.secure.masking import KEYS, SHARES, UNMASK
+from atoll.privacy.secure.masking import AGREE, KEYS, SHARES, UNMASK
 from atoll.tree import flat, take
 
 CLIENTS = 6
@@ -67,18 +67,18 @@ def test_a_run_gives_the_same_result(name, tmp_path):
     assert secure.rejected_replies == 0
 
 
-@pytest.mark.parametrize("step", [KEYS, SHARES, "train", UNMASK])
+@pytest.mark.parametrize("step", [KEYS, SHARES, "train", AGREE, UNMASK])
 def test_as_many_dropouts_as_the_threshold_allows_are_made_up_for(step):
     """Of six, five must stay; of those who sent keys."""
     chosen = experiment(secure_sum=True, threshold=0.67)
     found, _ = model_after(chosen, {step: {2}})
-    # Who falls silent at the last turn has sent its numbers.
-    left_out = {} if step == UNMASK else {"train": {2}}
+    # Who falls silent at the last turns has sent its numbers.
+    left_out = {} if step in (AGREE, UNMASK) else {"train": {2}}
     expected, _ = model_after(experiment(), left_out)
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("step", [SHARES, "train", UNMASK])
+@pytest.mark.parametrize("step", [SHARES, "train", AGREE, UNMASK])
 def test_one_dropout_more_and_the_sum_is_given_up(step):
     chosen = experiment(secure_sum=True, threshold=0.67)
     with pytest.raises(NoReplies, match=r"given up: 4 clients sent .* takes 5"):
@@ -134,6 +134,27 @@ def test_a_sum_of_one_is_refused():
     fed, state = federation(chosen)
     with pytest.raises(NoReplies, match="two clients or more"):
         chosen.method.round(fed, state, 1)
+
+
+def test_a_client_that_has_not_signed_its_keys_is_left_out_by_name():
+    """Else one hostile client could make all others refuse every sum."""
+    chosen = experiment(secure_sum=True)
+    fed, state = federation(chosen)
+    whole = fed.deliver
+
+    def deliver(call, to, each):
+        for batch in whole(call, to, each):
+            if call.step == KEYS:
+                batch.body["secure/signature"][2] ^= 1
+            yield batch
+
+    fed.deliver = deliver
+    found = flat({"model": chosen.method.round(fed, state, 1)["model"]})
+    expected, _ = model_after(experiment(), {"train": {2}})
+    assert_same(found, expected)
+    assert [(r.client, r.reason) for r in fed.rejections] == [
+        (2, "it has not signed its keys of a sum")
+    ]
 
 
 def test_a_client_whose_numbers_no_sum_can_hold_sits_out():

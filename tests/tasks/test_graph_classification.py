@@ -102,7 +102,7 @@ def test_mini_batches_of_all_graphs_are_the_full_batch():
     params = replicated(model.init(6, 2, stream(0, "model")), len(parties))
     rng = [CohortRng(0, range(6), 1, "train") for _ in range(2)]
     cohort = Cohort(parties, dtype=torch.float64)
-    (step,) = list(fresh.passes(cohort, rng[0])())
+    (step,) = list(fresh.passes(GIN(), cohort, rng[0])())
     one = fresh.loss(model, params, step.cohort, step.rng)
     torch.testing.assert_close(one, fresh.loss(model, params, cohort, rng[1]))
 

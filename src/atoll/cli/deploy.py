@@ -1,4 +1,4 @@
-"""Commands that deploy: up, keys, server, client, submit, status."""
+"""Commands that deploy: up, server, client, submit, status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, out_folder, with_options
+from atoll.cli.options import ALL_OPTIONS, AsJson, experiment, with_options
 from atoll.cli.screen import progress, said, show_results
 
 Choices = dict[str, Any]
@@ -59,48 +59,6 @@ def up(
     with progress(chosen) as advance:
         result = bring_up(str(sites), chosen, engine, terms, out, advance, network, said, policy)
     show_results([result], as_json)
-
-
-def keys(
-    sites: Annotated[str, typer.Option(help="The sites' names, separated by commas.")] = "",
-    server: Annotated[str, typer.Option(help="HOST:PORT that the sites will dial.")] = "",
-    out: Annotated[
-        Path, typer.Option(help="Gets a folder for each side.", callback=out_folder)
-    ] = Path("kits"),
-    engine: Engine = "nvflare",
-    revoke: Annotated[
-        str, typer.Option(metavar="SITE", help="From now on nothing that this site says counts.")
-    ] = "",
-    renew: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="A new kit for this site, or a new key for the 'coordinator'; the old is revoked.",
-        ),
-    ] = "",
-) -> None:
-    """Make what each side needs: certificates and keys, one folder per site.
-
-    Move each site's folder to it over a safe way and keep no copy, give the server 'server' and
-    'operator', and keep 'authority' offline. Call it again with further sites to add them.
-    """
-    from atoll.deploy.engines import engine_named
-    from atoll.deploy.kits import make_kits, renew_keys, revoke_site
-    from atoll.errors import AtollError
-
-    if bool(sites) + bool(revoke) + bool(renew) != 1:
-        raise AtollError("give one of --sites, --revoke and --renew.")
-    if revoke:
-        revoke_site(out, revoke)
-        print(f"revoked {revoke}")
-    elif renew:
-        renew_keys(out, renew)
-        print(f"renewed {renew}")
-    else:
-        names = [name.strip() for name in sites.split(",") if name.strip()]
-        make_kits(out, engine_named(engine), server, names)
-        print(f"made kits for {len(names)} sites in {out}; move each to its site, keep no copy")
-    print(f"the server needs the newest roster in its kit: {out / 'authority' / 'roster.signed'}")
 
 
 def server(

@@ -12,6 +12,8 @@ from atoll.cli.comparisons import chosen_sites, progress_over_runs, show_compari
 from atoll.cli.options import (
     ALL_OPTIONS,
     AsJson,
+    EngineName,
+    Workers,
     described_choices,
     experiment,
     of_papers,
@@ -40,6 +42,8 @@ def run(
         Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
     log: Log = None,
+    engine: EngineName = "process",
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run one experiment and keep it in a run directory.
@@ -49,11 +53,13 @@ def run(
     Ctrl-C stops after the current round; continue with: atoll resume.
     """
     from atoll.experiment.runner import run_experiment
+    from atoll.federation.cluster import engine_of
     from atoll.loggers.base import callbacks_of
 
+    where = engine_of(engine, workers)
     chosen, callbacks = experiment(choices), callbacks_of(log or [])
     with progress(chosen) as advance:
-        result = run_experiment(chosen, out, advance, callbacks=callbacks)
+        result = run_experiment(chosen, out, advance, callbacks=callbacks, engine=where)
     show_results([result], as_json)
 
 
@@ -76,6 +82,8 @@ def compare(
         typer.Option(help="Directory (default: a new one in runs/); goes on with what it holds."),
     ] = None,
     sites: Sites = "best",
+    engine: EngineName = "process",
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run several methods on the same clients: is joining worth it, and for whom?
@@ -85,11 +93,13 @@ def compare(
     and a verdict for every site by its name. Who holds what stays the same with every seed.
     """
     from atoll.comparison.compare import DEFAULT_METHODS, compare_methods
+    from atoll.federation.cluster import engine_of
 
+    where = engine_of(engine, workers)
     which, names = chosen_sites(sites), methods.split(",") if methods else DEFAULT_METHODS
     described = described_choices(choices) | of_papers(choices, [name.strip() for name in names])
     with progress_over_runs() as watch:
-        found = compare_methods(names, described, seeds, jobs, out, watch)
+        found = compare_methods(names, described, seeds, jobs, out, watch, where)
     show_comparison(found, which, as_json)
 
 
@@ -101,6 +111,8 @@ def resume(
     jobs: Jobs = 1,
     sites: Sites = "best",
     log: Log = None,
+    engine: EngineName = "process",
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Continue what was interrupted (run, comparison, study, search) to its result.
@@ -111,10 +123,12 @@ def resume(
     from atoll.deploy.plan import is_deployed
     from atoll.experiment.runner import read_experiment
     from atoll.experiment.runner import resume as resume_run
+    from atoll.federation.cluster import engine_of
     from atoll.loggers.base import callbacks_of
     from atoll.tabulation.plan import is_study
     from atoll.tuning.tune import is_search
 
+    where = engine_of(engine, workers)
     if is_search(run_dir):
         from atoll.tuning.tune import resume_search
 
@@ -126,7 +140,7 @@ def resume(
         from atoll.tabulation.study import resume_study
 
         with progress_over_runs("study") as watch:
-            table = resume_study(run_dir, jobs, watch)
+            table = resume_study(run_dir, jobs, watch, where)
         show_study(table, as_json)
         return
     if is_comparison(run_dir):
@@ -134,7 +148,7 @@ def resume(
 
         which = chosen_sites(sites)
         with progress_over_runs() as watch:
-            found = resume_comparison(run_dir, jobs, watch)
+            found = resume_comparison(run_dir, jobs, watch, where)
         show_comparison(found, which, as_json)
         return
     with progress(read_experiment(run_dir)) as advance:
@@ -143,7 +157,7 @@ def resume(
 
             result = resume_up(run_dir, advance, said)
         else:
-            result = resume_run(run_dir, advance, callbacks_of(log or []))
+            result = resume_run(run_dir, advance, callbacks_of(log or []), where)
     show_results([result], as_json)
 
 
@@ -177,6 +191,8 @@ def reproduce(
         typer.Option(min=0, help="Run so many kept cells again, drawn by chance, and compare."),
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Which cells --verify draws.")] = 0,
+    engine: EngineName = "process",
+    workers: Workers = 0,
     page: Annotated[
         Path | None, typer.Option(help="A second file for the table's page, e.g. docs/x.md.")
     ] = None,
@@ -190,6 +206,7 @@ def reproduce(
     """
     if seeds is not None and seeds < 1:
         raise AtollError(f"--seeds is {seeds}; a table needs at least 1.")
+    from atoll.federation.cluster import engine_of
     from atoll.report.console import console
     from atoll.report.pages import write_page, write_pages
     from atoll.report.reproduction import overview_table, show
@@ -197,6 +214,7 @@ def reproduce(
     from atoll.reproduction.reproduce import Failed, not_kept, run_cells
     from atoll.reproduction.results import load_cells
 
+    where = engine_of(engine, workers)
     if verify:
         raise typer.Exit(0 if _verified(out, verify, [table] if table else [], seed) else 1)
     if table is None:
@@ -210,7 +228,7 @@ def reproduce(
         task = bar.add_task(recipe.name, total=len(targets), completed=done, note="")
         bar.start()
         failed: list[Failed] = []
-        for cell in run_cells(recipe, left, count, out, jobs, runs):
+        for cell in run_cells(recipe, left, count, out, jobs, runs, where):
             bar.update(task, advance=1, note=f"{cell.row} {cell.column}")
             if isinstance(cell, Failed):
                 failed.append(cell)

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from atoll.experiment.config import Experiment
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="process: in this process; ray: a Ray cluster on this machine; ray:HOST:PORT: one "
+        "that is running. Results are the same.",
+    ),
+]
+Workers = Annotated[
+    int, typer.Option(help="Processes that hold clients, with --engine ray: 0 means all there is.")
+]
 
 _OPTIONS: dict[str, Any] = {
     "recipe": Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atoll.cli.comparisons import progress_over_runs
-from atoll.cli.options import AsJson
+from atoll.cli.options import AsJson, EngineName, Workers
 
 if TYPE_CHECKING:
     from atoll.tabulation.outcome import Study
@@ -29,6 +29,8 @@ def study(
             help="Folder (default: runs/study-NAME, after the file); goes on with what it holds."
         ),
     ] = None,
+    engine: EngineName = "process",
+    workers: Workers = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run a table of your own: rows, columns and seeds, with tests and ranks.
@@ -36,10 +38,12 @@ def study(
     Writes Markdown, CSV, LaTeX and plots into the study's folder. After Ctrl-C or a kill the same
     command goes on to the same results.
     """
+    from atoll.federation.cluster import engine_of
     from atoll.tabulation.study import run_study
 
+    where = engine_of(engine, workers)
     with progress_over_runs("study") as watch:
-        found = run_study(form, seeds, jobs, out, watch)
+        found = run_study(form, seeds, jobs, out, watch, where)
     show_study(found, as_json)
 
 

@@ -17,6 +17,7 @@ from atoll.cohort.joined import inputs_of
 from atoll.cohort.k_hop import part_of
 from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.targets import Targets
+from atoll.device import of_numpy
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Ragged
 from atoll.tree import Leaf
@@ -50,6 +51,8 @@ class Cohort(Cached):
         self.k = len(self.graphs)
         self.sizes = self.inputs.sizes
         self.features = self.graphs[0].features
+        # Whether these are some clients of a larger cohort, whose state is only theirs for a step.
+        self.partial = False
         self.classes = self.graphs[0].classes
         # Labels and splits of all rows, where they are known already.
         self._columns = columns or {}
@@ -63,7 +66,9 @@ class Cohort(Cached):
         """Some of the clients."""
         graphs = [self.graphs[p] for p in positions]
         clients = [self.clients[p] for p in positions]
-        return Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+        some = Cohort(graphs, clients, self.dtype, self.inputs.take(positions))
+        some.partial = True
+        return some
 
     def with_graphs(self, graphs: Sequence[Graph]) -> Cohort:
         """The same clients with other graphs."""
@@ -117,7 +122,7 @@ class Cohort(Cached):
         if found is None:
             return self
         parts = Parts(self.graphs, found.rows_K, _part)
-        rows = self.rows_of(found.rows_K).numpy()
+        rows = self.rows_of(found.rows_K).cpu().numpy()
 
         columns = {name: self._column(name)[rows] for name in ("y", *SPLITS)}
         return Cohort(parts, self.clients, self.dtype, found.inputs, columns)
@@ -156,7 +161,7 @@ class Cohort(Cached):
     @cached_property
     def y(self) -> Tensor:
         """Each row's class ``[N]``, -1 if it is not known."""
-        return torch.from_numpy(self._column("y"))
+        return of_numpy(self._column("y"))
 
     @cached_property
     def labelled(self) -> Tensor:
@@ -171,7 +176,7 @@ class Cohort(Cached):
         """The nodes of a split, as row numbers."""
 
         def find() -> Tensor:
-            return torch.from_numpy(np.flatnonzero(self._column(split)))
+            return of_numpy(np.flatnonzero(self._column(split)))
 
         return self.cached(f"rows of {split}", find)
 

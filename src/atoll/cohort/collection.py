@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from atoll.device import of_numpy
 from atoll.graph import Graph, first_nodes
 
 
@@ -22,7 +23,7 @@ class Collection:
         self.sizes = tuple(len(first_nodes(of)) for of in graph_of_K)
         shift = np.cumsum([0, *self.sizes[:-1]])
         joined = [of + s for of, s in zip(graph_of_K, shift, strict=True)]
-        self.of = torch.from_numpy(np.concatenate(joined))
+        self.of = of_numpy(np.concatenate(joined))
         self.batch = torch.repeat_interleave(torch.arange(self.k), torch.tensor(self.sizes))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from atoll.cohort.cohort import Cohort
 from atoll.cohort.inputs import Inputs
 from atoll.cohort.packed import Packed
+from atoll.device import of_numpy
 from atoll.graph import Features, Graph
 from atoll.ops.sparse import Sparse, block_diagonal
 from atoll.tree import Params
@@ -44,7 +45,7 @@ class Rows:
         if sparse.issparse(x):
             self.x, self.entries = Sparse(sparse.csr_array(x), dtype), int(x.nnz)  # type: ignore[union-attr]
         else:
-            self.x, self.entries = torch.from_numpy(np.ascontiguousarray(x)).to(dtype), x.size
+            self.x, self.entries = of_numpy(np.ascontiguousarray(x)).to(dtype), x.size
 
     @cached_property
     def gram(self) -> Tensor:
@@ -123,7 +124,7 @@ class Dual(Inputs):
             own = self._primal.operators(name)
             if self.k * self.size**2 > _SPARSE_IS_FASTER * sum(p.nnz for p in own):
                 return Sparse(block_diagonal([_padded(p, self.size) for p in own]), self.dtype)
-            return self._blocks([torch.from_numpy(p.toarray()).to(self.dtype) for p in own])
+            return self._blocks([of_numpy(p.toarray()).to(self.dtype) for p in own])
 
         return self.cached(name, build)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from atoll.cached import Cached
+from atoll.device import of_numpy
 from atoll.graph import Graph
 
 
@@ -92,6 +93,6 @@ class Inputs(Cached, ABC):
     def rows_of(self, nodes_K: Sequence[np.ndarray]) -> Tensor:
         """The clients' own node numbers ``[..., m]``, as row numbers."""
         shift = np.cumsum([0, *self.sizes[:-1]])
-        return torch.from_numpy(
+        return of_numpy(
             np.concatenate([n + s for n, s in zip(nodes_K, shift, strict=True)], axis=-1)
         )

@@ -15,6 +15,7 @@ from atoll.cohort.k_hop import KHop, part_of
 from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.union import Union
 from atoll.cohort.whole import Whole
+from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
 from atoll.ops.features import DENSE_ABOVE, features_times
 from atoll.ops.propagation import fingerprint, sampled_entries, stored
@@ -135,7 +136,9 @@ def _features(
     """The (propagated) features of some rows, or of all, packed."""
     if propagated and hops:
         chosen = np.arange(union.nodes) if rows is None else rows
-        x = union.propagated(propagated, hops, chosen, torch.empty(0, dtype=dtype).numpy().dtype)
+        x = union.propagated(
+            propagated, hops, chosen, torch.empty(0, dtype=dtype).cpu().numpy().dtype
+        )
     else:
         x = union.x if rows is None else union.x[rows]
     return _packed(x, np.asarray(sizes), dtype)
@@ -147,4 +150,4 @@ def _packed(x: Features, size_K: np.ndarray, dtype: torch.dtype) -> Sparse | Ten
         rows = sparse.csr_array(x)
         if rows.nnz <= DENSE_ABOVE * rows.shape[0] * rows.shape[1]:
             return Sparse(column_blocks(rows, size_K), dtype)
-    return torch.from_numpy(np.ascontiguousarray(dense(x))).to(dtype)
+    return of_numpy(np.ascontiguousarray(dense(x))).to(dtype)

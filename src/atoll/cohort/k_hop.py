@@ -10,9 +10,10 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from atoll.cohort.packed import Make, Packed, T, name_of
+from atoll.cohort.packed import Make, Packed, T, name_of, own_features
 from atoll.graph import Features, Graph
 from atoll.ops.features import features_times, pack_features
+from atoll.ops.own_rows import Places
 from atoll.ops.propagation import (
     fingerprint,
     inputs_name,
@@ -28,13 +29,22 @@ class KHop(Packed):
     """Some nodes of each client, with the operators and propagated features of the whole graph."""
 
     def __init__(
-        self, whole: Sequence[Graph], nodes_K: Sequence[np.ndarray], dtype: torch.dtype
+        self,
+        whole: Sequence[Graph],
+        nodes_K: Sequence[np.ndarray],
+        dtype: torch.dtype,
+        cut_from: Packed | None = None,
     ) -> None:
+        self._cut_from = cut_from
         # Named by their nodes, parts of a graph are kept with it: other cohorts need them too.
         self._parts = [
             (graph, nodes, fingerprint(nodes)) for graph, nodes in zip(whole, nodes_K, strict=True)
         ]
         super().__init__([part_of(graph, nodes) for graph, nodes, _ in self._parts], dtype)
+
+    @property
+    def places(self) -> Places | None:
+        return None if self._cut_from is None else self._cut_from.places
 
     def operators(self, name: str) -> list[sparse.csr_array]:
         def cut(graph: Graph, nodes: np.ndarray) -> sparse.csr_array:
@@ -63,12 +73,19 @@ class KHop(Packed):
     def _two_products(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
         """From the features of the nodes around these ones as well."""
 
+        few = weight_K.dim() == 2
+
         def pack() -> tuple[Sparse, Sparse | Tensor, list[int]]:
             operator_K, x_K = zip(*self._around(propagated), strict=True)
             operator = Sparse(block_diagonal(list(operator_K)), self.dtype)
-            return operator, pack_features(x_K, self.dtype), [x.shape[0] for x in x_K]
+            own = own_features(x_K, self.places, self.dtype) if few else None
+            x = pack_features(x_K, self.dtype) if own is None else own
+            return operator, x, [x.shape[0] for x in x_K]
 
-        operator, x, sizes = self.cached(f"{propagated} and the features around", pack)
+        key = f"{propagated} and the {'own ' * few}features around"
+        operator, x, sizes = self.cached(key, pack)
+        if few:
+            return operator @ (x @ weight_K)
         return operator @ features_times(x, weight_K, sizes)
 
     def _around(self, name: str) -> list[tuple[sparse.csr_array, Features]]:

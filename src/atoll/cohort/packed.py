@@ -14,6 +14,7 @@ from torch import Tensor
 from atoll.cohort.inputs import Inputs
 from atoll.graph import Features, Graph
 from atoll.ops.features import DENSE_ABOVE, features_times, pack_features, same_features_times
+from atoll.ops.own_rows import OwnRows, Places
 from atoll.ops.propagation import inputs_name
 from atoll.ops.sparse import Sparse, block_diagonal
 
@@ -43,6 +44,14 @@ class Packed(Inputs):
     def graphs(self) -> Sequence[Graph]:
         return self._graphs
 
+    @property
+    def places(self) -> Places | None:
+        """The features that each client's nodes have, where these are known and few enough.
+
+        :meth:`linear` then takes the clients' own rows ``[R, h]`` for a stack as well.
+        """
+        return None
+
     @abstractmethod
     def operators(self, name: str) -> list[sparse.csr_array]:
         """Each client's propagation matrix."""
@@ -64,8 +73,14 @@ class Packed(Inputs):
         """``P^hops (X W)``."""
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:
+        if isinstance(weight_K, OwnRows):
+            few = weight_K.compact and weight_K.places is self.places
+            weight_K = weight_K.own if few else weight_K.written
         if propagated and self._takes_two_products(propagated, hops):
             return self._two_products(weight_K, propagated, hops)
+        if weight_K.dim() == 2:
+            name = f"{inputs_name(propagated, hops)} of own features"
+            return self.cached(name, lambda: self._own_features(propagated, hops)) @ weight_K
         packed = self.cached(
             inputs_name(propagated, hops), lambda: self._packed_features(propagated, hops)
         )
@@ -76,6 +91,9 @@ class Packed(Inputs):
     def _packed_features(self, propagated: str, hops: int) -> Sparse | Tensor:
         x_K = self.propagated_K(propagated, hops)
         return pack_features(x_K[:1] if self.shared else x_K, self.dtype)
+
+    def _own_features(self, propagated: str, hops: int) -> Sparse:
+        return own_features(self.propagated_K(propagated, hops), self.places, self.dtype)
 
     def _takes_two_products(self, propagated: str, hops: int) -> bool:
         return self.work_of_two_products(propagated, hops) < np.inf
@@ -106,6 +124,13 @@ class Packed(Inputs):
         return self.operator(name).at(rows)
 
 
+def own_features(x_K: Sequence[Features], places: Places | None, dtype: torch.dtype) -> Sparse:
+    """Block-diagonal features without the columns that are a client's not."""
+    assert places is not None
+    blocks = [sparse.csr_array(x)[:, own] for x, own in zip(x_K, places.columns_K, strict=True)]
+    return Sparse(block_diagonal(blocks), dtype)
+
+
 def name_of(make: Make[T], propagated: str, hops: int, dtype: torch.dtype) -> str:
     """Under which what is made of propagated features is kept with a graph."""
-    return f"{make} of {inputs_name(propagated, hops)} as {dtype}"
+    return f"{make} of {inputs_name(propagated, hops)} as {dtype} on {torch.get_default_device()}"

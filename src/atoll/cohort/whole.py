@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from atoll.cohort.inputs import Neighbourhood
 from atoll.cohort.k_hop import KHop
 from atoll.cohort.packed import Make, Packed, T, name_of
 from atoll.graph import Features, Graph
+from atoll.ops.own_rows import Places
 from atoll.ops.propagation import (
     inputs_name,
     k_hop_nodes,
@@ -23,9 +24,22 @@ from atoll.ops.propagation import (
     stored,
 )
 
+# Own rows are kept apart where they are at most this share of all.
+_OWN_BELOW = 0.8
+
 
 class Whole(Packed):
     """All nodes of the clients' graphs; of one graph, if they all hold the same."""
+
+    @cached_property
+    def places(self) -> Places | None:
+        if self.k == 1 or self.shared or not all(sparse.issparse(g.x) for g in self.graphs):
+            return None
+        features = self.graphs[0].features
+        columns_K = [g.cached("own features", partial(_own_columns, g)) for g in self.graphs]
+        if sum(map(len, columns_K)) > _OWN_BELOW * self.k * features:
+            return None
+        return Places(columns_K, features)
 
     def operators(self, name: str) -> list[sparse.csr_array]:
         return [operator_of(g, name) for g in self.graphs]
@@ -62,7 +76,12 @@ class Whole(Packed):
         nodes_K = [k_hop_nodes(g, reach, i) for g, i in zip(self.graphs, inside_K, strict=True)]
         if all(len(nodes) == g.nodes for nodes, g in zip(nodes_K, self.graphs, strict=True)):
             return None
-        return Neighbourhood(KHop(self.graphs, nodes_K, self.dtype), nodes_K)
+        return Neighbourhood(KHop(self.graphs, nodes_K, self.dtype, self), nodes_K)
 
     def take(self, positions: Sequence[int]) -> Whole:
         return Whole([self.graphs[p] for p in positions], self.dtype)
+
+
+def _own_columns(graph: Graph) -> np.ndarray:
+    """The features that some node of a graph has."""
+    return np.unique(sparse.csr_array(graph.x).indices)

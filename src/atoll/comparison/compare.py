@@ -13,6 +13,7 @@ from atoll.errors import AtollError
 from atoll.experiment.choices import choose
 from atoll.experiment.config import DEFAULT_METHOD, adopted
 from atoll.experiment.result import Result, load_result
+from atoll.federation.cluster import HERE, Engine
 from atoll.files import write_json, written_whole
 from atoll.methods.base import methods as methods_by_name
 from atoll.plugins import is_address
@@ -27,6 +28,7 @@ def compare_methods(
     jobs: int = 1,
     out: Path | None = None,
     watch: Watch | None = None,
+    engine: Engine = HERE,
 ) -> Comparison:
     """Run methods over seeds in one directory, going on with what is there already.
 
@@ -38,13 +40,15 @@ def compare_methods(
     chosen = {label: choose(**choices, method=m, beside=together) for label, m in labelled.items()}
     refuse_below_one("--jobs", jobs)
     plan = make_plan(chosen, seeds)
-    return _compared(plan, open_folder(plan, out), jobs, watch)
+    return _compared(plan, open_folder(plan, out), jobs, watch, engine)
 
 
-def resume_comparison(out: Path, jobs: int = 1, watch: Watch | None = None) -> Comparison:
+def resume_comparison(
+    out: Path, jobs: int = 1, watch: Watch | None = None, engine: Engine = HERE
+) -> Comparison:
     """Continue an interrupted comparison to what it would have found."""
     refuse_below_one("--jobs", jobs)
-    return _compared(read_plan(out), out, jobs, watch)
+    return _compared(read_plan(out), out, jobs, watch, engine)
 
 
 def results_of(found: Comparison) -> list[Result]:
@@ -52,9 +56,9 @@ def results_of(found: Comparison) -> list[Result]:
     return [load_result(s.folder(found.out), s.experiment) for s in found.plan.steps()]
 
 
-def _compared(plan: Plan, out: Path, jobs: int, watch: Watch | None) -> Comparison:
+def _compared(plan: Plan, out: Path, jobs: int, watch: Watch | None, engine: Engine) -> Comparison:
     steps = list(plan.steps())
-    do_runs(steps, out, jobs, watch)
+    do_runs(steps, out, jobs, watch, engine=engine)
     runs = (kept(s.label, load_result(s.folder(out), s.experiment)) for s in steps)
     found = concluded(plan, runs, out)
     write_json(out / "comparison.json", found.summary())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +16,12 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
+from atoll.comparison.on_ray import do_on_ray
+from atoll.comparison.one_run import do_run
 from atoll.comparison.plan import Step
 from atoll.errors import AtollError, Interrupted
-from atoll.experiment.result import is_complete
-from atoll.experiment.runner import Progress, continued, run_experiment
+from atoll.experiment.run_dir import is_complete
+from atoll.federation.cluster import HERE, Engine
 
 # Rounds done, rounds in all, and a note: what is under way.
 Watch = Callable[[int, int, str], None]
@@ -56,20 +57,26 @@ def do_runs(
     watch: Watch | None,
     whole: Path | None = None,
     quiet: bool = False,
+    engine: Engine = HERE,
 ) -> None:
     """Every run that is not complete, from where it was left; ``jobs`` at a time.
 
     ``whole`` is what can be resumed after an interruption, where that is not ``out`` itself. With
-    ``quiet`` nothing is said of single runs, but for errors.
+    ``quiet`` nothing is said of single runs, but for errors. On a cluster, ``engine`` says how
+    many at a time.
     """
     done = {n: s.experiment.run.rounds for n, s in enumerate(steps) if is_complete(s.folder(out))}
     left = [number for number in range(len(steps)) if number not in done]
     board = Board(steps, watch, done, len(done))
     try:
         with saying(quiet) as level:
-            if jobs == 1 or len(left) < 2:
+            if engine.is_ray and left:
+                own = {number: steps[number] for number in left}
+                do_on_ray(own, out, engine, board.at, board.complete, level)
+            elif jobs == 1 or len(left) < 2:
                 for number in left:
-                    _do(steps[number], out, lambda r, _, n=number: board.at(n, r))  # type: ignore[misc]
+                    step = steps[number]
+                    do_run(step, step.folder(out), lambda r, _, n=number: board.at(n, r))  # type: ignore[misc]
                     board.complete(number)
             else:
                 _in_processes(left, out, jobs, board, level)
@@ -91,21 +98,6 @@ def saying(quiet: bool) -> Iterator[int]:
         yield log.level
     finally:
         log.setLevel(before)
-
-
-def _do(step: Step, out: Path, progress: Progress) -> None:
-    folder = step.folder(out)
-    try:
-        if (folder / "config.toml").is_file():
-            continued(step.experiment, folder, progress)
-        else:
-            if folder.exists():  # killed before its config was whole
-                shutil.rmtree(folder)
-            run_experiment(step.experiment, folder, progress)
-    except Interrupted:
-        raise
-    except AtollError as problem:
-        raise AtollError(f"{step.label}, seed {step.seed}: {problem}") from problem
 
 
 def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board, level: int) -> None:
@@ -197,4 +189,5 @@ def _do_packed(number: int, parcel: bytes, out: Path) -> None:
             signal.raise_signal(signal.SIGINT)  # the run saves this round and ends
 
     if not _here["stop"].is_set():
-        _do(pickle.loads(parcel), out, progress)
+        step: Step = pickle.loads(parcel)
+        do_run(step, step.folder(out), progress)

@@ -47,9 +47,10 @@ class ContextualSBM(Dataset):
     ``x_i = sqrt(mu/N) v_i u + Z_i / sqrt(p)`` with ``u ~ N(0, I_p/p)`` and Z_i standard normal.
 
     ``graph_seed`` draws the network, u and the split; ``seed`` draws the data on it: GFL repeats
-    its experiments on a fixed network with new data. The split is the paper's own and comes with
-    the graph. ``connected`` draws networks until one is connected; ``degree`` controls how well
-    (see :meth:`connectivity`).
+    its experiments on a fixed network with new data. With ``graph_seed = -1`` the network follows
+    ``seed``, too, so that repetitions are over networks. The split is the paper's own and comes
+    with the graph. ``connected`` draws networks until one is connected; ``degree`` controls how
+    well (see :meth:`connectivity`).
     """
 
     nodes: int = option(200, at_least=2, at_most=MOST_NODES, why=LARGER)
@@ -59,7 +60,7 @@ class ContextualSBM(Dataset):
     features: int = option(100, at_least=1)
     connected: bool = False
     seed: int = 0
-    graph_seed: int = 0
+    graph_seed: int = option(0, at_least=-1, why="-1 means that it follows data.seed")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,9 +87,13 @@ class ContextualSBM(Dataset):
         links = self.community_signal * (self.nodes / self.features) ** 0.5
         return float(2 / np.pi * np.arctan2(links, self.feature_signal))
 
+    @property
+    def network_seed(self) -> int:
+        return self.seed if self.graph_seed < 0 else self.graph_seed
+
     def blocks(self) -> Blocks:
-        """The network, which depends on ``graph_seed`` alone."""
-        rng = stream(self.graph_seed, self.registered_name, "network")
+        """The network, which depends on ``graph_seed`` alone, unless it follows the data's seed."""
+        rng = stream(self.network_seed, self.registered_name, "network")
         unlike, like = self._link_probabilities()
         first, second = np.triu_indices(self.nodes, k=1)
         for _ in range(_MOST_TRIES):
@@ -109,7 +114,7 @@ class ContextualSBM(Dataset):
 
     def direction(self) -> np.ndarray:
         """The vector u along which the classes differ ``[p]``."""
-        rng = stream(self.graph_seed, self.registered_name, "direction")
+        rng = stream(self.network_seed, self.registered_name, "direction")
         direction: np.ndarray = rng.normal(size=self.features) / self.features**0.5
         return direction
 
@@ -127,7 +132,7 @@ class DeterministicNodes(ContextualSBM):
 
     def load(self) -> Graph:
         blocks = self.blocks()
-        rng = stream(self.seed, self.graph_seed, self.registered_name, "data")
+        rng = stream(self.seed, self.network_seed, self.registered_name, "data")
         noise = rng.normal(size=(self.nodes, self.features)) / self.features**0.5
         strength = (self.feature_signal / self.nodes) ** 0.5
         x = strength * np.outer(blocks.sign, self.direction()) + noise
@@ -138,7 +143,7 @@ class DeterministicNodes(ContextualSBM):
             classes=2,
             name=self.registered_name,
         )
-        train, val, test = node_split(blocks, self.graph_seed, self.registered_name)
+        train, val, test = node_split(blocks, self.network_seed, self.registered_name)
         return replace(graph, train=train, val=val, test=test)
 
 

@@ -36,7 +36,7 @@ class ContextualPoints(ContextualSBM):
 
     def load(self) -> Graph:
         blocks = self.blocks()
-        rng = stream(self.seed, self.graph_seed, self.registered_name, "data")
+        rng = stream(self.seed, self.network_seed, self.registered_name, "data")
         sign = self._signs(blocks, rng).reshape(-1)
         scale = self.features if self.noise == "p" else self.features**0.5
         x = rng.normal(size=(len(sign), self.features)) / scale
@@ -85,7 +85,7 @@ class StochasticNodes(ContextualPoints):
         return np.repeat(blocks.sign[:, None], self.points, axis=1)
 
     def _split(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        masks = node_split(blocks, self.graph_seed, self.registered_name)
+        masks = node_split(blocks, self.network_seed, self.registered_name)
         train, val, test = (np.repeat(mask, self.points) for mask in masks)
         return train, val, test
 

@@ -45,6 +45,21 @@ class Engine(ABC):
         alone.
         """
 
+    @abstractmethod
+    def request(self, kit: Path, site: str) -> str:
+        """Make the engine's secret key of a site in its kit; returns what the authority needs to
+        know of it, which is public."""
+
+    @abstractmethod
+    def sign(self, out: Path, site: str, request: str) -> dict[str, str]:
+        """The authority's answer to a site's :meth:`request`; public."""
+
+    @abstractmethod
+    def install(
+        self, kit: Path, site: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        """Complete a kit that has the engine's secret key with what the authority answered."""
+
     def forget(self, out: Path, site: str) -> None:
         """Remove what :meth:`make_kits` has made for a site, as far as it is still here."""
         shutil.rmtree(out / f"site-{site}", ignore_errors=True)

@@ -39,7 +39,7 @@ def enrol(out: Path, sites: list[str], renewed: bool = False) -> None:
     roster = current_roster(out)
     for site in sites:
         if renewed or site not in roster.sites:
-            roster = roster.with_site(site, _new_site_keys(out / f"site-{site}"))
+            roster = roster.with_site(site, new_site_keys(out / f"site-{site}"))
     publish(out, roster)
 
 
@@ -130,7 +130,8 @@ def _found(out: Path) -> None:
     write_bytes(out / "authority" / ROSTER, first, PRIVATE)
 
 
-def _new_site_keys(kit: Path) -> SiteKeys:
+def new_site_keys(kit: Path) -> SiteKeys:
+    """A site's two secret keys in its kit; returns their public halves."""
     signs = _write(kit / SIGNING_KEY, Ed25519PrivateKey.generate())
     return SiteKeys(signs, _write(kit / OPENING_KEY, X25519PrivateKey.generate()))
 

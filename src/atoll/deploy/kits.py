@@ -45,22 +45,16 @@ def make_kits(out: Path, engine: Engine, server: str, sites: Sequence[str]) -> N
     Where sites are added, ``server`` may be left empty: it is the one that the others dial.
     """
     if (out / "authority" / _FEDERATION).is_file():
-        before, address = _founded(out)
+        before, address = founded(out)
         if before.name != engine.name or server not in ("", address):
             raise AtollError(
                 f"the kits in '{out}' are for {before.name} and a server at {address}; add sites "
                 f"with the same, or name another folder with --out."
             )
         server = address
-    host, colon, port = server.rpartition(":")
-    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise AtollError(f"'{server}' is no address; write --server as HOST:PORT.")
+    checked_address(server)
     for site in sites:
-        if not _NAME.fullmatch(site) or len(site) > 60 or site == COORDINATOR:
-            raise AtollError(
-                f"'{site}' can't be a site's name; use letters, digits, '-' and '_', at most 60, "
-                f"and not '{COORDINATOR}'."
-            )
+        checked_name(site)
     handed_out = [s for s in sites if _enrolled(out, s) and not (out / f"site-{s}").is_dir()]
     if handed_out:
         raise AtollError(
@@ -71,14 +65,36 @@ def make_kits(out: Path, engine: Engine, server: str, sites: Sequence[str]) -> N
     _make(out, engine, server, sites)
 
 
+def found(out: Path, engine: Engine, server: str) -> None:
+    """An authority with a server and an operator, for sites that make their own keys."""
+    checked_address(server)
+    engine.require()
+    _make(out, engine, server, [])
+
+
+def checked_name(site: str) -> None:
+    if not _NAME.fullmatch(site) or len(site) > 60 or site == COORDINATOR:
+        raise AtollError(
+            f"'{site}' can't be a site's name; use letters, digits, '-' and '_', at most 60, and "
+            f"not '{COORDINATOR}'."
+        )
+
+
+def checked_address(server: str) -> tuple[str, int]:
+    host, colon, port = server.rpartition(":")
+    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise AtollError(f"'{server}' is no address; write --server as HOST:PORT.")
+    return host, int(port)
+
+
 def _make(
     out: Path, engine: Engine, server: str, sites: Sequence[str], renewed: bool = False
 ) -> None:
-    host, _, port = server.rpartition(":")
+    host, port = checked_address(server)
     with for_its_owner():
         begun = (out / "authority" / AUTHORITY_KEY).is_file()
         elsewhere = [out / side for side in _SIDES if begun and not (out / side).is_dir()]
-        engine.make_kits(out, host, int(port), sites)
+        engine.make_kits(out, host, port, sites)
         for kit in elsewhere:  # the server has its own, and needs no second one
             shutil.rmtree(kit)
         enrol(out, list(sites), renewed)
@@ -92,12 +108,12 @@ def _make(
 def revoke_site(out: Path, name: str) -> None:
     """Nothing that a site says counts any more, once the server has the new roster."""
     revoke(out, name)
-    _founded(out)[0].forget(out, name)
+    founded(out)[0].forget(out, name)
 
 
 def renew_keys(out: Path, name: str) -> None:
     """A new kit for a site in the place of its old one, or a new key for the coordinator."""
-    engine, server = _founded(out)
+    engine, server = founded(out)
     if name == COORDINATOR:
         with for_its_owner():
             renew_coordinator(out)
@@ -110,7 +126,7 @@ def renew_keys(out: Path, name: str) -> None:
     _make(out, engine, server, [name], renewed=True)
 
 
-def _founded(out: Path) -> tuple[Engine, str]:
+def founded(out: Path) -> tuple[Engine, str]:
     """Engine and server's address of a folder that ``atoll keys`` has made."""
     try:
         facts = json.loads((out / "authority" / _FEDERATION).read_text())
@@ -127,7 +143,7 @@ def _enrolled(out: Path, site: str) -> bool:
 
 
 def engine_of(kit: Path) -> Engine:
-    return engine_named(str(_facts(kit)["engine"]))
+    return engine_named(str(facts_of(kit)["engine"]))
 
 
 def sites_of(kits: Path) -> tuple[str, ...]:
@@ -148,7 +164,7 @@ def run_client(
     Without a ``policy`` it is the kit's ``policy.toml``, or the built-in one if there is none.
     """
     limits = limits or Limits()
-    facts = _facts(kit)
+    facts = facts_of(kit)
     if policy is None and (kit / "policy.toml").is_file():
         policy = kit / "policy.toml"
     rules = policy_at(policy)
@@ -180,7 +196,7 @@ def run_client(
         end()
 
 
-def _facts(kit: Path) -> dict[str, str]:
+def facts_of(kit: Path) -> dict[str, str]:
     try:
         facts: dict[str, str] = json.loads((kit / "atoll.json").read_text())
         return facts

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from atoll.device import CPU
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, build, read_table, resolve
 from atoll.experiment.protected import refuse_in_vain
-from atoll.experiment.result import store_setup
+from atoll.experiment.run_dir import store_setup
 from atoll.files import write_toml
 from atoll.options import check_options, option
 from atoll.plugins import addresses_named, origin
@@ -75,6 +76,11 @@ def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms:
         )
     if method.only_simulated:
         raise AtollError(f"{method.registered_name} can't be deployed: {method.only_simulated}.")
+    if experiment.run.device != CPU:
+        raise AtollError(
+            f"run.device is '{experiment.run.device}', which is for simulations; sites compute on "
+            f"their CPU: set run.device=cpu."
+        )
     if len(set(sites)) != len(sites) or not sites:
         raise AtollError("the sites need different names, and there must be at least one.")
     if terms.quorum > len(sites):

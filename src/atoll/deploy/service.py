@@ -21,7 +21,7 @@ from atoll.deploy.processes import Process, ProcessGroup
 from atoll.deploy.supervisor import Supervisor
 from atoll.deploy.voice import voice_of
 from atoll.errors import AtollError
-from atoll.experiment.result import is_complete
+from atoll.experiment.run_dir import is_complete
 from atoll.files import held
 
 log = logging.getLogger("atoll")

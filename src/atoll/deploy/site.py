@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,16 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from atoll.archive import write_tree
-from atoll.cohort import Cohort
 from atoll.data.parties import load_party
 from atoll.data.party_read import party_preprocessing
 from atoll.deploy.admission import Admission
-from atoll.deploy.attempts import Stale
-from atoll.deploy.durable import MOST_ROUNDS_BACK, Durable
+from atoll.deploy.durable import Durable
 from atoll.deploy.evidence.messages import UNRECORDED
 from atoll.deploy.evidence.sealing import SiteRecord, site_key
 from atoll.deploy.identity import Identity
@@ -32,7 +26,6 @@ from atoll.deploy.policy.forms import size_of
 from atoll.deploy.policy.judging import (
     Party,
     Refused,
-    anchor_line,
     cheap_lines,
     judged,
     refuse_failing,
@@ -40,11 +33,10 @@ from atoll.deploy.policy.judging import (
     steps_of,
 )
 from atoll.deploy.policy.rules import Policy
-from atoll.deploy.policy.watch import Sent, Watch
+from atoll.deploy.policy.watch import Sent
 from atoll.deploy.refusal import keep_refusal
-from atoll.deploy.scored import ScoredModels
+from atoll.deploy.site_run import NotBegun, RunAtSite
 from atoll.errors import AtollError
-from atoll.experiment.best import scored_with
 from atoll.experiment.config import resolve
 from atoll.federation.codec import (
     Answer,
@@ -52,32 +44,17 @@ from atoll.federation.codec import (
     Request,
     best_round,
     decode_request,
-    step_answer,
-    step_call,
 )
-from atoll.federation.host import Host
 from atoll.graph import Graph
 from atoll.plugins import admitting
-from atoll.privacy.door import guarded
-from atoll.privacy.noise import SystemCoins
-from atoll.privacy.spending import Spending
-from atoll.rng import stream
 from atoll.tasks.nodes import rarer_class
-from atoll.tree import copy, kind
+from atoll.tree import kind
 
 log = logging.getLogger("atoll")
 
 
 class Busy(RuntimeError):
     """The site is still at work on an earlier request."""
-
-
-class NotBegun(RuntimeError):
-    """A step of a run that this site does not know."""
-
-
-class TooFarBack(RuntimeError):
-    """A round that no coordinator begins again: what the site did since then would be lost."""
 
 
 class Site:
@@ -107,7 +84,7 @@ class Site:
         self.state = state
         self.slow = slow
         self._graph: Graph | None = None
-        self._run: _RunAtSite | None = None
+        self._run: RunAtSite | None = None
         self._working = threading.Lock()
         self._records: SiteRecord | None = None
         self._recording = threading.Lock()
@@ -221,10 +198,10 @@ class Site:
         self._run = self._opened(dict(request.facts), durable)
         return Answer(request.id, facts={"labelled": self._run.labelled})
 
-    def _opened(self, facts: dict[str, Any], durable: Durable) -> _RunAtSite:
+    def _opened(self, facts: dict[str, Any], durable: Durable) -> RunAtSite:
         own = self.admission.localized(facts["experiment"])
-        sent = Sent(self.state)
-        return _RunAtSite(self.graph(), facts | {"experiment": own}, durable, self.policy, sent)
+        known = facts | {"experiment": own}
+        return RunAtSite(self.graph(), known, durable, self.policy, self.identity)
 
     def _match(self, request: Request) -> Answer:
         """A turn of the private matching of anchors."""
@@ -269,7 +246,7 @@ class Site:
             raise BadMessage("a bad name of a run")
         return Durable(self.state / run)
 
-    def _of_run(self, name: str) -> _RunAtSite:
+    def _of_run(self, name: str) -> RunAtSite:
         durable = self._durable(name)
         if self._run is None or self._run.durable.folder != durable.folder:
             facts = durable.facts("begin")
@@ -277,80 +254,3 @@ class Site:
                 raise NotBegun(name)
             self._run = self._opened(facts, durable)
         return self._run
-
-
-def _own_anchors(durable: Durable, count: Any) -> np.ndarray:
-    """The rows that this site itself found to be shared. The coordinator can leave the site without
-    anchors, where its part of the matching was lost; it can't choose any."""
-    found = durable.facts("anchors")
-    if count == 0:
-        return np.zeros(0, dtype=np.int64)
-    if found is None or count != len(found["rows"]):
-        raise NotBegun("not the anchors that were matched here")
-    return np.array(found["rows"], dtype=np.int64)
-
-
-class _RunAtSite:
-    """A run as one site sees it: its host, and how far its state has got."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        facts: dict[str, Any],
-        durable: Durable,
-        policy: Policy,
-        sent: Sent,
-    ) -> None:
-        experiment = resolve(facts["experiment"])
-        method, client, seed = experiment.method, int(facts["client"]), experiment.run.seed
-        graph = method.task.prepare(graph, stream(seed, client, 0, "task"))
-        missing = method.task.missing(graph) if method.needs_labels else ""
-        if missing:
-            raise AtollError(f"this site has no {missing}; {method.registered_name} needs some.")
-        if method.needs_anchors:
-            graph = graph.with_anchors(_own_anchors(durable, facts.get("anchors")))
-            party = Party(graph.nodes, int(graph.train.sum()), len(graph.anchors))
-            refuse_failing(policy, [anchor_line(policy, party)])
-        threads = experiment.run.threads or torch.get_num_threads()
-        torch.set_num_threads(min(threads, os.cpu_count() or 1))
-        dtype = getattr(torch, experiment.run.dtype)
-        self.durable = durable
-        self.scored = ScoredModels(durable.folder)
-        self.method = method
-        steps = steps_of(experiment, graph)
-        self.watch = Watch(policy, steps, experiment.run.rounds, durable, sent)
-        # Nobody who knows the seed may take noise away again, and no rollback what was spent.
-        spending = Spending(experiment.privacy, durable.folder / "spent.json")
-        behind = guarded(method, experiment.privacy, SystemCoins(), spending)
-        self.host = Host(behind, Cohort([graph], [client], dtype), seed)
-        self.labelled = int(self.host.cohort.labelled.sum())
-        self._fresh = copy(self.host.state)
-        self.attempt = -1
-        self.round = 0
-        found = durable.newest()
-        if found is not None:
-            self.host.state, self.round, self.attempt = found
-
-    def step(self, request: Request) -> Answer:
-        """Perform a step once; a new attempt starts from the state before its round."""
-        call, row = step_call(request)
-        if (request.attempt, call.round) < (self.attempt, self.round):
-            raise Stale(f"attempt {request.attempt}, round {call.round}")
-        anew = request.attempt != self.attempt
-        if anew and call.round < self.round - MOST_ROUNDS_BACK:
-            raise TooFarBack(f"round {call.round}, where {self.round} was the last")
-        self.watch.admit(request, call)
-        if anew:
-            earlier = self.durable.rolled_back(call.round)
-            self.host.state = copy(self._fresh) if earlier is None else earlier
-            self.scored.forget(call.round)
-        self.scored.heed(best_round(request.facts))
-        if call.step == "evaluate" and self.method.scores_plainly:
-            sent = {"shared": dict(call.shared), "each": row}
-            self.scored.keep(call.round, scored_with(self.method, sent, self.host.state))
-        [batch] = self.host.perform(call, self.host.cohort.clients, row)
-        self.durable.save(call.round, request.attempt, self.host.state)
-        self.attempt, self.round = request.attempt, call.round
-        answer = step_answer(request, batch)
-        self.watch.release(call, answer)
-        return answer

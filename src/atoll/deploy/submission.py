@@ -13,7 +13,8 @@ from atoll.deploy.service import AGAIN
 from atoll.deploy.voice import voice_of
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
-from atoll.experiment.result import Result, is_complete, load_result, store_setup
+from atoll.experiment.result import Result, load_result
+from atoll.experiment.run_dir import is_complete, store_setup
 from atoll.experiment.runner import Progress
 
 _BETWEEN_LOOKS = 0.5

@@ -19,7 +19,8 @@ from atoll.deploy.plan import Plan, Terms, new_plan, read_plan
 from atoll.deploy.policy.default import open_table, policy_at
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, describe
-from atoll.experiment.result import Result, is_complete, load_result, new_run_dir, store_setup
+from atoll.experiment.result import Result, load_result
+from atoll.experiment.run_dir import is_complete, new_run_dir, store_setup
 from atoll.experiment.runner import Progress, load_parties
 from atoll.files import held, write_json, write_toml
 from atoll.methods.base import Method

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,13 @@ class BestModels:
     tree: Tree = field(default_factory=dict)
     _scores: np.ndarray | None = None
 
-    def consider(self, history: History, val: float, server: Kinds, clients: Tree) -> None:
-        """Keep a copy of the models of the round that was just recorded, if it is the best."""
+    def consider(
+        self, history: History, val: float, server: Kinds, clients: Callable[[], Tree]
+    ) -> None:
+        """Keep a copy of the models of the round that was just recorded, if it is the best.
+
+        ``clients`` gives the clients' states, which may have to be gathered.
+        """
         near = self.round > 0 and abs(val - self.score) < _ABOUT
         worse = self.round > 0 and not (near or better(history.metric, val, self.score))
         if val != val or worse:
@@ -51,7 +56,7 @@ class BestModels:
             return
         self.round, self.score, self._scores = now, val, scores
         sent = {way: flat(kinds) for way, kinds in self.method.sent_to_score(server).items()}
-        found = scored_with(self.method, sent, clients)
+        found = scored_with(self.method, sent, clients())
         self.tree = {name: _copied(self.tree.get(name), leaf) for name, leaf in found.items()}
 
     def facts(self) -> dict[str, Any]:

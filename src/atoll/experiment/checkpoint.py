@@ -86,4 +86,4 @@ def _as_bytes(tables: Mapping[str, bytes]) -> Tree:
 
 def _content(leaf: Leaf) -> bytes:
     assert isinstance(leaf, Tensor)
-    return leaf.numpy().tobytes()
+    return leaf.cpu().numpy().tobytes()

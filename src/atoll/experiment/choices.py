@@ -25,7 +25,8 @@ from atoll.experiment.config import (
 from atoll.methods.base import Method, methods
 from atoll.models.base import Model
 from atoll.models.module import Module
-from atoll.plugins import is_address, origin, under_way
+from atoll.one_file import under_way
+from atoll.plugins import is_address, origin
 
 # A Method object carries these.
 _OF_METHOD = ("task", "model", "optimizer")

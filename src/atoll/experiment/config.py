@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from atoll.data.base import Dataset, datasets
 from atoll.data.split import Split
 from atoll.data.stress import IN_DATA, Stress, stress_apart
+from atoll.device import CPU, refuse_no_device
 from atoll.errors import AtollError, unknown
 from atoll.experiment.outside import (
     address,
@@ -79,6 +80,7 @@ class Run:
     ``score_every`` rounds, and after the last one.
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
     ``keep_messages`` keeps every message in the run directory, for ``atoll attack``.
+    ``device`` is any that torch has (``cuda``, ``cuda:1``); a simulation is computed there.
     ``metric`` chooses the best round and leads tables; ``auto`` is the task's own, or ``pr_auc``
     where one of two classes is rare.
     """
@@ -94,9 +96,11 @@ class Run:
     score_every: int = option(1, at_least=1)
     keep_messages: bool = False
     metric: Metric = "auto"
+    device: str = CPU
 
     def __post_init__(self) -> None:
         check_options("run", self)
+        refuse_no_device(self.device)
 
     @property
     def seed_of_cut(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars
 
+from atoll.device import to_numpy
 from atoll.errors import AtollError
 from atoll.experiment.looks import Looks
 from atoll.federation.protocol import Replies
@@ -72,7 +73,7 @@ class History:
         self.rounds.append(row)
         if replies is None:
             return float("nan")
-        nodes = np.asarray(replies.body[_COUNT])
+        nodes = to_numpy(replies.body[_COUNT])
         columns = {
             "round": np.full(len(replies.clients), round),
             "client": np.array(replies.clients),
@@ -82,11 +83,11 @@ class History:
                 continue
             # A client without nodes in a split has no score there, not a score of zero.
             if name == _EXTENDED:
-                values = np.asarray(leaf)
+                values = to_numpy(leaf)
                 values = np.where((nodes[:, :, None] > 0) & (values != NO_SCORE), values, np.nan)
                 named = {metric: values[:, :, j] for j, metric in enumerate(self.extended)}
             else:
-                values = np.where(nodes > 0, np.asarray(leaf), np.nan)
+                values = np.where(nodes > 0, to_numpy(leaf), np.nan)
                 named = {name.removeprefix("metric/"): values}
             for metric, column in named.items():
                 for i, split in enumerate(SPLITS):

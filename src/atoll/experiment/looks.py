@@ -39,7 +39,7 @@ class Looks:
             return
         between = similarities()
         if between is not None and len(between) <= _MOST_CLIENTS:
-            self.alike[round] = between.detach().float().numpy().copy()
+            self.alike[round] = between.detach().float().cpu().numpy().copy()
 
     def hear(self, round: int, listener: Listener, leads: bool) -> None:
         """What was scored in a round that is the best so far, or the last."""

@@ -10,7 +10,7 @@ from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.graph import Graph
 from atoll.tasks.metrics import RANKING, always
-from atoll.tasks.nodes import NodeClassification, training_counts
+from atoll.tasks.nodes import Classification, training_counts
 
 # A class of two is rare below this share of the training nodes.
 RARE = 0.1
@@ -30,7 +30,7 @@ def chosen_metric(experiment: Experiment, graphs: Sequence[Graph]) -> tuple[str,
     """
     asked, metric = experiment.run.metric, metric_of(experiment)
     task = experiment.method.task
-    if not isinstance(task, NodeClassification):
+    if not isinstance(task, Classification):
         return metric, ""
     measurable = any(len(np.unique(graph.y[graph.val])) > 1 for graph in graphs)
     if metric in RANKING and not measurable:

@@ -19,10 +19,12 @@ def notes_on(
     best: Best,
     figures: Mapping[str, float],
     names: Sequence[str] = (),
+    sizes: Sequence[tuple[int, int]] = (),
 ) -> tuple[str, ...]:
-    """One sentence each; none where there is nothing to say. ``names`` are the clients'."""
+    """One sentence each; none where there is nothing to say. ``names`` are the clients', ``sizes``
+    how many nodes each has and how many of them train."""
     method = experiment.method.registered_name
-    found = []
+    found = [f"{method}: {said}" for said in experiment.method.task.remarks(sizes)]
     missed = best.over_all.get("never_predicted")
     if missed:
         which = f"class {_some(missed)}" if len(missed) == 1 else f"classes {_some(missed)}"

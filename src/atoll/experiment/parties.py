@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,14 +17,14 @@ from atoll.experiment.own_spaces import refuse_shared_spaces
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.graph import Graph
-from atoll.methods.base import Info
+from atoll.methods.base import Info, Method
 from atoll.partition.anchors import matched
 from atoll.partition.network import client_network
 from atoll.privacy.averaging import protect
-from atoll.privacy.door import guarded
+from atoll.privacy.door import Door, guarded
 from atoll.rng import server_stream, streams
 from atoll.tasks.metrics import RANKING
-from atoll.tasks.nodes import NodeClassification
+from atoll.tasks.nodes import Classification
 from atoll.tree import Kinds
 
 
@@ -95,21 +95,31 @@ def simulate(experiment: Experiment, parties: Parties) -> tuple[InProcess, Kinds
     """A federation of all clients in this process, and the server's first state."""
     dtype = getattr(torch, experiment.run.dtype)
     cohort = Cohort(parties.graphs, dtype=dtype)
-    task = experiment.method.task.settled(parties.graphs)
-    if isinstance(task, NodeClassification) and experiment.run.metric in RANKING:
-        task = replace(task, areas="always")
-    method = replace(experiment.method, task=task)
+    method = settled(experiment, parties.graphs)
     behind = guarded(method, experiment.privacy)
     host = Host(behind, cohort, experiment.run.seed, experiment.run.chunk)
     host.after_chunk = return_freed_memory
-    info = Info(
-        len(parties.graphs),
-        cohort.features,
-        cohort.classes,
-        dtype,
-        parties.anchors,
-        parties.network,
-    )
     fed = InProcess(host)
     protect(fed, experiment.privacy, method.epochs)
-    return fed, experiment.method.start(info, experiment.run.seed)
+    return fed, experiment.method.start(info_of(experiment, parties), experiment.run.seed)
+
+
+def settled(experiment: Experiment, graphs: Sequence[Graph]) -> Method:
+    """The method with its task as these graphs and the run's metric call for it."""
+    task = experiment.method.task.settled(graphs)
+    if isinstance(task, Classification) and experiment.run.metric in RANKING:
+        task = replace(task, areas="always")
+    return replace(experiment.method, task=task)
+
+
+def info_of(experiment: Experiment, parties: Parties) -> Info:
+    """What the server knows of the federation before it starts."""
+    first, dtype = parties.graphs[0], getattr(torch, experiment.run.dtype)
+    count = len(parties.graphs)
+    return Info(count, first.features, first.classes, dtype, parties.anchors, parties.network)
+
+
+def recounted(host: Host, releases: Mapping[int, int]) -> None:
+    """Let clients that go on know what they have released before."""
+    if isinstance(host.method, Door):
+        host.method.spending.counts.update(releases)

@@ -1,16 +1,12 @@
-"""What a run leaves behind: an object for Python, a directory for everybody else."""
+"""What a run leaves behind, as an object, and how it is written to its directory and read back."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import platform
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,23 +14,22 @@ import numpy as np
 import polars
 
 from atoll.archive import read_tree, write_tree
-from atoll.errors import AtollError
+from atoll.device import to_numpy
 from atoll.experiment.checkpoint import joined
-from atoll.experiment.config import Experiment, describe
+from atoll.experiment.config import Experiment
 from atoll.experiment.drawing import drawn
 from atoll.experiment.history import History
 from atoll.experiment.notes import notes_on
+from atoll.experiment.run_dir import CLIENTS
 from atoll.experiment.tables import read_own
 from atoll.federation.protocol import Replies
 from atoll.federation.states import HOLDERS
-from atoll.files import damaged, read_json, write_bytes, write_json, write_toml
+from atoll.files import damaged, read_json, write_json
 from atoll.notebook import html_table
-from atoll.plugins import addresses_named, is_file, source_of
 from atoll.tasks.metrics import LOSS
 from atoll.tree import Kinds, Tree, kind
 
 log = logging.getLogger("atoll")
-CLIENTS = "clients.json"
 _FACTS = (
     "clients",
     "best_round",
@@ -45,7 +40,6 @@ _FACTS = (
     "bytes_down",
     "rejected_replies",
 )
-_VERSIONED = ("torch", "numpy", "scipy", "pymetis", "safetensors", "polars")
 
 
 class Size(NamedTuple):
@@ -175,64 +169,6 @@ def _number(value: float) -> float | None:
     return None if value != value else value
 
 
-def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
-    """An empty directory: the one given, or a fresh one under ``runs/``."""
-    if out is None:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        stem = f"{stamp}-{experiment.method.registered_name}-{experiment.data.registered_name}"
-        names = (f"{stem}-{n}" if n else stem for n in range(10_000))
-        out = next(path for path in map(Path("runs").joinpath, names) if not path.exists())
-    elif out.exists() and not out.is_dir():
-        raise AtollError(f"'{out}' is a file; name a new directory with --out.")
-    elif out.exists() and any(out.iterdir()):
-        raise AtollError(
-            f"'{out}' exists and is not empty; choose another --out, or continue it with: atoll "
-            f"resume {out}"
-        )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise AtollError(
-            f"'{out}' can't be made ({problem.strerror}); choose another --out."
-        ) from None
-    return out
-
-
-def environment() -> dict[str, Any]:
-    """What the result depends on besides the config. Nothing here names the machine or its user."""
-    return {
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "atoll": version("atoll"),
-        **{name: version(name) for name in _VERSIONED},
-    }
-
-
-def store_setup(
-    run_dir: Path,
-    experiment: Experiment,
-    threads: int,
-    train: np.ndarray | None = None,
-    clients: Sequence[str] = (),
-) -> None:
-    """The experiment, what it ran on, its clients' names, what was fitted to training nodes."""
-    write_toml(run_dir / "config.toml", describe(experiment))
-    facts = {"seed": experiment.run.seed, "threads": threads}
-    write_toml(run_dir / "environment.toml", environment() | facts)
-    if clients:
-        write_json(run_dir / CLIENTS, list(clients))
-    for address in filter(is_file, addresses_named(describe(experiment))):
-        path, source = Path(address.rpartition(":")[0]), source_of(address)
-        kept = run_dir / "plug-ins" / path.name
-        if kept.exists() and kept.read_bytes() != source:  # two files of one name
-            kept = kept.with_name(f"{hashlib.sha256(source).hexdigest()[:12]}-{path.name}")
-        write_bytes(kept, source)
-    fitted = experiment.data.preprocessing(train)
-    if fitted is not None:
-        write_json(run_dir / "preprocessing.json", fitted)
-
-
 def store_result(
     run_dir: Path,
     experiment: Experiment,
@@ -292,7 +228,7 @@ def store_result(
             for name, score in best.over_all.items()
             if name.startswith("test_")
         },
-        notes=notes_on(experiment, history, best, figures, names),
+        notes=notes_on(experiment, history, best, figures, names, sizes),
     )
     for note in result.notes:
         log.warning("%s", note)
@@ -319,8 +255,7 @@ def _concluding(replies: Replies | None) -> dict[int, dict[str, float]]:
     if replies is None:
         return {}
     columns = {
-        name.removeprefix("metric/"): np.asarray(leaf).tolist()
-        for name, leaf in replies.body.items()
+        name.removeprefix("metric/"): to_numpy(leaf).tolist() for name, leaf in replies.body.items()
     }
     return {
         client: {name: column[i] for name, column in columns.items()}
@@ -331,10 +266,6 @@ def _concluding(replies: Replies | None) -> dict[int, dict[str, float]]:
 def _means(clients: dict[int, dict[str, float]]) -> dict[str, float]:
     names = next(iter(clients.values()), {})
     return {name: statistics.fmean(c[name] for c in clients.values()) for name in names}
-
-
-def is_complete(run_dir: Path) -> bool:
-    return (run_dir / "summary.json").is_file()
 
 
 def load_result(run_dir: Path, experiment: Experiment) -> Result:

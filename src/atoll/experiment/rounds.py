@@ -109,7 +109,7 @@ class Rounds:
                 self.history.add_over_all(r, together)
         return val
 
-    def keep_if_best(self, val: float, clients: Tree) -> None:
+    def keep_if_best(self, val: float, clients: Callable[[], Tree]) -> None:
         """Keep the models that the last round was scored with if no round before was as good."""
         self.best.consider(self.history, val, self.state, clients)
 

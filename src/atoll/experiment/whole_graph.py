@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy, to_numpy
 from atoll.experiment.history import History
 from atoll.federation.protocol import Replies
 from atoll.graph import Graph
@@ -52,7 +53,7 @@ class WholeGraph:
     def added_to(self, replies: Replies, clients: Tree, last: bool = False) -> Replies:
         """A round's scores with the further ones, given the clients' states."""
         metric = self.method.task.metric
-        scores = {name: np.asarray(leaf) for name, leaf in replies.body.items()}
+        scores = {name: to_numpy(leaf) for name, leaf in replies.body.items()}
         local = np.where(scores["metric/nodes"] > 0, scores[f"metric/{metric}"], np.nan)
         known = local[:, 1][~np.isnan(local[:, 1])]
         val = float(known.mean()) if len(known) else -np.inf
@@ -66,7 +67,7 @@ class WholeGraph:
             f"weighted_{metric}": local * _shares(weight, local),
             "weighted_whole": whole * _shares(weight, whole),
         }
-        more: Tree = {f"metric/{name}": torch.from_numpy(found) for name, found in further.items()}
+        more: Tree = {f"metric/{name}": of_numpy(found) for name, found in further.items()}
         return replace(replies, body=replies.body | more)
 
     def _scores(self, clients: Tree) -> np.ndarray:
@@ -80,7 +81,7 @@ class WholeGraph:
             with torch.no_grad():
                 scores = self.method.task.scores(self.method.model, one, self.cohort)
             rows.append(scores[self.method.task.metric])
-        found = np.concatenate([np.asarray(row) for row in rows])
+        found = np.concatenate([to_numpy(row) for row in rows])
         self._scored = {name: p.clone() for name, p in model_K.items()}, found
         return found
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Call, Performer
-from atoll.federation.states import states_of
+from atoll.federation.states import States, states_of
 from atoll.federation.validation import Batch
 from atoll.rng import CohortRng
 from atoll.tree import Tree, kind, stack, take
@@ -28,9 +28,17 @@ class Host:
     ``chunk`` bounds how many clients a step serves at once (0: all, or :data:`CHUNK` where all
     are more than :data:`AT_ONCE`). It changes memory and speed, never results. The states of more
     than :data:`AT_ONCE` clients are made when they are first needed, and kept in files.
+    Clients that were elsewhere before bring their ``state``.
     """
 
-    def __init__(self, method: Performer, cohort: Cohort, seed: int, chunk: int = 0) -> None:
+    def __init__(
+        self,
+        method: Performer,
+        cohort: Cohort,
+        seed: int,
+        chunk: int = 0,
+        state: Tree | None = None,
+    ) -> None:
         self.method = method
         self.cohort = cohort
         self.seed = seed
@@ -41,7 +49,10 @@ class Host:
         self._seen: set[int] = set()
         # Called after each chunk where all clients' data would not fit twice: to return memory.
         self.after_chunk: Callable[[], object] = lambda: None
-        self.states = states_of(cohort.k, self._joined, AT_ONCE)
+        if state is None:
+            self.states = states_of(cohort.k, self._joined, AT_ONCE)
+        else:
+            self.states = States(cohort.k, state)
 
     @property
     def state(self) -> Tree:

@@ -17,3 +17,15 @@ class InProcess(Federation):
 
     def deliver(self, call: Call, to: tuple[int, ...], each: Tree) -> Iterator[Batch]:
         return self.host.perform(call, to, each)
+
+    @property
+    def state(self) -> Tree:
+        """Clients' states, as far as a checkpoint needs them."""
+        return self.host.state
+
+    def whole_state(self) -> Tree:
+        """Everybody's state."""
+        return self.host.states.whole()
+
+    def close(self) -> None:
+        """There is nothing to end."""

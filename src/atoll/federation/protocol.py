@@ -198,6 +198,10 @@ class Federation(ABC):
         self.round = round
         self._calls = {}
 
+    def asked(self, step: str) -> int:
+        """How often a step was asked for in this round so far."""
+        return self._calls.get(step, 0)
+
     def rng(self, name: str) -> np.random.Generator:
         """The server's own randomness in this round."""
         return server_stream(self.seed, self.round, name)
@@ -307,7 +311,7 @@ class Federation(ABC):
     ) -> Iterator[tuple[Batch, T]]:
         """Deliver a request, record what crosses, and pass on what is made of good replies."""
         targets = self.clients if to is None else tuple(to)
-        nth = self._calls.get(step, 0)
+        nth = self.asked(step)
         self._calls[step] = nth + 1
         rows = flat(each or {})
         kinds = tuple(dict.fromkeys(kind(name) for name in (*(shared or {}), *(each or {}))))

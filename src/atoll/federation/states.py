@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.tree import Leaf, Tree, put, stack, take
 
@@ -86,7 +86,7 @@ class Shelf(States):
     def saved(self) -> Tree:
         holders = np.flatnonzero(self._held)
         rows = take(self.tree, holders.tolist()) if len(holders) else {}
-        return {**rows, HOLDERS: torch.from_numpy(holders)}
+        return {**rows, HOLDERS: of_numpy(holders)}
 
     def restore(self, saved: Tree) -> None:
         holders = saved[HOLDERS]
@@ -121,7 +121,7 @@ def _file(name: str, leaf: Leaf, k: int) -> Tensor:
             f"'{name}' differs in size from client to client, and so many clients' states are kept "
             f"in files of equal rows; use fewer clients."
         )
-    shape, dtype = (k, *leaf.shape[1:]), leaf[:0].detach().numpy().dtype
+    shape, dtype = (k, *leaf.shape[1:]), leaf[:0].detach().cpu().numpy().dtype
     needed = int(np.prod(shape)) * dtype.itemsize
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if needed > free:
@@ -130,4 +130,4 @@ def _file(name: str, leaf: Leaf, k: int) -> Tensor:
             f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left; set TMPDIR to a larger disk."
         )
     with tempfile.TemporaryFile() as file:
-        return torch.from_numpy(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+        return of_numpy(np.memmap(file, dtype=dtype, mode="w+", shape=shape))

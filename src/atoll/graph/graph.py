@@ -228,6 +228,10 @@ class Graph(Cached):
         """The same graph, its anchors known."""
         return self._with(anchors=rows)
 
+    def with_own(self, **own: Any) -> Graph:
+        """The same features and edges with anything else of its own; what is derived is shared."""
+        return self._with(**own)
+
     def _with(self, **changed: Any) -> Graph:
         # Features and edges have been checked, and on a large graph that takes a while.
         other = copy(self)

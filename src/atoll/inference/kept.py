@@ -21,7 +21,8 @@ from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.experiment.best import read_best
 from atoll.experiment.config import Experiment
-from atoll.experiment.result import Result, is_complete, load_result
+from atoll.experiment.result import Result, load_result
+from atoll.experiment.run_dir import is_complete
 from atoll.experiment.runner import load_parties, read_experiment
 from atoll.files import read_json
 from atoll.graph import Graph

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from atoll.device import of_numpy
 from atoll.federation.host import PrivacyViolation
 from atoll.graph import Graph, dense
 from atoll.laws.differences import first_difference, values
@@ -143,7 +144,7 @@ def private(subject: Subject) -> str | None:
     data: dict[str, torch.Tensor] = {}
     for client, g in enumerate(parties):
         parts = {"features": dense(g.x), "labels": g.y, "edges": g.edges}
-        data |= {f"client {client}'s {w}": torch.from_numpy(p) for w, p in parts.items()}
+        data |= {f"client {client}'s {w}": of_numpy(p) for w, p in parts.items()}
     # Of a state only as a whole: single rows of it may be what others have sent.
     for secrets, replies in ((states, whole), (data, said)):
         for what, secret in secrets.items():
@@ -162,7 +163,7 @@ def _rows(whole: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _numbers(part: torch.Tensor) -> tuple[tuple[int, ...], bytes]:
-    return tuple(part.shape), part.detach().double().contiguous().numpy().tobytes()
+    return tuple(part.shape), part.detach().double().contiguous().cpu().numpy().tobytes()
 
 
 def learns(subject: Subject) -> str | None:

@@ -12,6 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
 from atoll.federation.validation import Batch
@@ -70,7 +71,7 @@ class Info:
         """The anchors as a table with one block per client, empty where there are none."""
         if not self.anchors:
             return Ragged.empty(self.clients, dtype=torch.int64)
-        return Ragged.of([torch.from_numpy(numbers) for numbers in self.anchors])
+        return Ragged.of([of_numpy(numbers) for numbers in self.anchors])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,9 @@ class Method:
     tasks: ClassVar[tuple[str, ...]] = ("nodes", "links", "graphs")
     # Whether local training may be in mini-batches, where a task has them.
     takes_batches: ClassVar[bool] = True
+    # Whether these may be of nodes: its clients then look at their graphs in training through
+    # ``client.fit`` or ``client.loss(w, training=True)`` alone, and at no other graph than theirs.
+    samples_nodes: ClassVar[bool] = False
 
     # Recipes with its paper's settings, for ``--settings paper``; the first with the data counts.
     paper: ClassVar[tuple[str, ...]] = ()
@@ -151,6 +155,12 @@ class Method:
             raise AtollError(
                 f"{self.registered_name} counts its local steps and takes them on full batches; "
                 f"set task.batch=0."
+            )
+        if isinstance(self.task, NodeClassification) and self.task.batch and not self.samples_nodes:
+            can = ", ".join(sorted(n for n in methods if methods[n].samples_nodes))
+            raise AtollError(
+                f"{self.registered_name} needs its clients' whole graphs in training; set "
+                f"task.batch=0, or choose one of {can}."
             )
         if not self.weighs_classes and getattr(self.task, "class_weight", "none") != "none":
             raise AtollError(

@@ -14,3 +14,4 @@ class Centralized(Alone):
     paper = ("fed-gala/table-5-1",)
 
     pooled = True
+    samples_nodes = True

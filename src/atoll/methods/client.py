@@ -10,9 +10,11 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.models.base import Model
+from atoll.ops.own_rows import OwnRows, Places
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.descent import Descent, descend
 from atoll.optimizers.fit import Draw, MiniBatches, Penalty, begin, fit
+from atoll.optimizers.rows import by_rows, own_places
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task
 from atoll.tree import Kinds, Params
@@ -75,30 +77,44 @@ class Client:
         Parameters that ``model`` lacks are the client's own. The result is the client's model from
         now on, and its optimizer's state is kept beside it.
         """
+        draw = self.method.draw(self.cohort, self.rng)
+        plain = penalty is None and draw is None
+        places = self._own_places() if plain else None
         params, optimizer, self.first_loss = fit(
             self.method.task,
             self.method.model,
             self.method.optimizer,
-            self.owned(model),
+            self.owned(model, places),
             self.cohort,
             epochs=self.method.epochs,
             rng=self.rng,
             state_K=self._kept("optimizer"),
             penalty=penalty,
-            draw=self.method.draw(self.cohort, self.rng),
+            draw=draw,
         )
         self.state |= {"model": params, "optimizer": optimizer}
         return params
 
-    def owned(self, sent: Mapping[str, Tensor]) -> Params:
+    def owned(self, sent: Mapping[str, Tensor], places: Places | None = None) -> Params:
         """A model in the client's own memory: what was sent is not the client's to change.
 
-        A fresh allocation of K models costs more in page faults than the copy itself.
+        A fresh allocation of K models costs more in page faults than the copy itself. Weights on
+        features have their common rows once where ``places`` says which rows are clients' own.
         """
-        return {
-            name: _written(own, sent[name]) if name in sent else own
-            for name, own in self.state["model"].items()
-        }
+        split = self.method.model.on_features if places is not None else ()
+        model: Params = {}
+        for name, own in self.state["model"].items():
+            if places is not None and name in split:
+                model[name] = by_rows(own, sent.get(name), places)
+            else:
+                model[name] = _written(own, sent[name]) if name in sent else own
+        return model
+
+    def _own_places(self) -> Places | None:
+        """The rows of a first layer that clients train, where the others need not be looked at."""
+        if self.method.task.passes(self.method.model, self.cohort, self.rng) is not None:
+            return None
+        return own_places(self.method.model, self.method.optimizer, self.cohort)
 
     def descend(
         self,
@@ -126,7 +142,8 @@ class Client:
                 parts[i][name] = value
             return parts
 
-        self._seen = MiniBatches(self.method.task.passes(self.cohort, self.rng))
+        passes = self.method.task.passes(self.method.model, self.cohort, self.rng)
+        self._seen = MiniBatches(passes)
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
             lambda joined: objective(*parted(joined)),
@@ -203,7 +220,7 @@ def joined_trees(*trees: Mapping[str, Tensor]) -> Params:
 
 def _in_full(params: Mapping[str, Tensor]) -> Params:
     """Models that were sent to all alike, one copy per client."""
-    return {name: p.contiguous() for name, p in params.items()}
+    return {n: p if isinstance(p, OwnRows) else p.contiguous() for n, p in params.items()}
 
 
 def _written(own: Tensor, sent: Tensor) -> Tensor:

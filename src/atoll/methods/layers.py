@@ -22,6 +22,7 @@ class PartlyShared(GlobalModel):
     these must be among them.
     """
 
+    samples_nodes = True
     own_layers: tuple[str, ...] = ()
 
     def public(self, params: Params) -> Params:

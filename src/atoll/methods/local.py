@@ -12,3 +12,4 @@ class Local(Alone):
     """
 
     paper = ("fed-pub/table-2",)
+    samples_nodes = True

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
 from atoll.federation.validation import Batch
@@ -176,13 +177,13 @@ class SelfTraining(Method):
             chances = self.model.apply(params_K, cohort).softmax(1)
         by_client = zip(torch.split(chances, list(cohort.sizes)), cohort.graphs, strict=True)
         chosen = [
-            most_confident(own.numpy(), ~open_to_labels(graph), self.pseudo)
+            most_confident(own.cpu().numpy(), ~open_to_labels(graph), self.pseudo)
             for own, graph in by_client
         ]
         nodes_K, labels_K = zip(*chosen, strict=True)
         return {
-            "nodes": Ragged.of([torch.from_numpy(nodes) for nodes in nodes_K]),
-            "labels": Ragged.of([torch.from_numpy(labels) for labels in labels_K]),
+            "nodes": Ragged.of([of_numpy(nodes) for nodes in nodes_K]),
+            "labels": Ragged.of([of_numpy(labels) for labels in labels_K]),
         }
 
     def known(self, graph: Graph) -> Graph:
@@ -218,7 +219,7 @@ def labelled_graphs(
     """Each client's graph, its pseudo-labelled nodes, and their labels."""
     blocks = (pseudo["nodes"].blocks(), pseudo["labels"].blocks())
     for graph, nodes, labels in zip(cohort.graphs, *blocks, strict=True):
-        yield graph, nodes.numpy(), labels.numpy()
+        yield graph, nodes.cpu().numpy(), labels.cpu().numpy()
 
 
 def most_confident(

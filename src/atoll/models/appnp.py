@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -27,12 +28,18 @@ class APPNP(Model):
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
+    on_features: ClassVar[tuple[str, ...]] = ("lin1.weight",)
+
     hidden: int = option(64, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
     hops: int = option(10, at_least=1)
     alpha: float = option(0.1, at_least=0, at_most=1)
     bias: bool = True
     start: Start = "fan-in"
+
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (self.hops,)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return two_layers(features, self.hidden, classes, self.bias, self.start, rng)

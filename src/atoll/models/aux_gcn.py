@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.models.base import Model, add_bias, fan_in, glorot, models
 from atoll.ops.dropout import dropout
 from atoll.ops.kernel import kernel_mean
@@ -43,7 +44,7 @@ class AuxGCN(Model):
             "conv1.bias": torch.zeros(d, dtype=torch.float64),
             "conv2.weight": glorot(rng, d, d),
             "conv2.bias": torch.zeros(d, dtype=torch.float64),
-            "aux": torch.from_numpy(rng.uniform(0.0, 1.0, d)),
+            "aux": of_numpy(rng.uniform(0.0, 1.0, d)),
             "classifier.weight": fan_in(rng, 2 * d, 2 * d, classes),
             "classifier.bias": fan_in(rng, 2 * d, classes),
         }

@@ -15,6 +15,7 @@ from atoll.cohort import Cohort
 from atoll.cohort.collection import Collection
 from atoll.cohort.dual import FirstLayer
 from atoll.cohort.targets import Targets
+from atoll.device import of_numpy
 from atoll.graph import make_graph
 from atoll.ops.ragged import segment_mean, segment_sum
 from atoll.options import check_options
@@ -35,11 +36,19 @@ class Model(ABC):
     # How many hops beyond the propagated features of its first layer a node's scores depend on,
     # where few nodes matter (``Cohort.k_hop``); None: all nodes are computed.
     reach: ClassVar[int | None] = None
+    # Weights ``[f, h]`` that features are multiplied with (``Cohort.linear``), used nowhere else.
+    on_features: ClassVar[tuple[str, ...]] = ()
     # Whether it can classify small graphs: it reads their nodes out into one row per graph.
     reads_out: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_options("model", self)
+
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        """How many hops around a node can be sampled: those beyond the propagated features of the
+        first layer and, where these may be sampled too, one more. Empty: not known."""
+        return () if self.reach is None else (self.reach,)
 
     @property
     def first_layer(self) -> FirstLayer | None:
@@ -115,13 +124,13 @@ class Model(ABC):
 def glorot(rng: np.random.Generator, inputs: int, outputs: int) -> Tensor:
     """Uniform with the variance of Glorot and Bengio (2010), ``[inputs, outputs]``."""
     bound = (6.0 / (inputs + outputs)) ** 0.5
-    return torch.from_numpy(rng.uniform(-bound, bound, (inputs, outputs)))
+    return of_numpy(rng.uniform(-bound, bound, (inputs, outputs)))
 
 
 def fan_in(rng: np.random.Generator, inputs: int, *shape: int) -> Tensor:
     """Uniform within ``1 / sqrt(inputs)``: what ``torch.nn.Linear`` starts from."""
     bound = inputs**-0.5
-    return torch.from_numpy(rng.uniform(-bound, bound, shape))
+    return of_numpy(rng.uniform(-bound, bound, shape))
 
 
 def without_biases(params: Params) -> Params:

@@ -38,6 +38,10 @@ class GAT(Model):
     dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
 
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (2,)
+
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         width = self.heads * self.hidden
         params = {

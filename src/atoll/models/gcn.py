@@ -48,6 +48,7 @@ class GCN(Model):
 
     reach: ClassVar[int | None] = 1
     reads_out: ClassVar[bool] = True
+    on_features: ClassVar[tuple[str, ...]] = ("conv1.weight",)
 
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
@@ -59,6 +60,10 @@ class GCN(Model):
     def first_layer(self) -> FirstLayer | None:
         # Dropout is drawn for a client's nodes as they are.
         return FirstLayer("conv1.weight", "gcn", 1) if self.dropout == 0 else None
+
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (1, 2)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         second = self.hidden if self.head == "linear" else classes

@@ -66,11 +66,16 @@ class GIN(Model):
     """
 
     reads_out: ClassVar[bool] = True
+    on_features: ClassVar[tuple[str, ...]] = ("input.weight",)
 
     hidden: int = option(64, at_least=1)
     layers: int = option(3, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
     readout: ReadOut = "sum"
+
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (self.layers,)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         h = self.hidden

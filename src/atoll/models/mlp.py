@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -65,10 +65,16 @@ class MLP(Model):
     Shapes: ``lin1.weight [f, hidden]``, ``lin2.weight [hidden, classes]``.
     """
 
+    on_features: ClassVar[tuple[str, ...]] = ("lin1.weight",)
+
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
     start: Start = "fan-in"
+
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (0,)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         return two_layers(features, self.hidden, classes, self.bias, self.start, rng)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.graph import Graph, dense
 from atoll.models.base import Model, models
@@ -124,16 +125,16 @@ def _keeps_state(name: str) -> AtollError:
 
 def _inputs(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     def build() -> tuple[Tensor, Tensor]:
-        return torch.from_numpy(dense(graph.x)).to(dtype), torch.from_numpy(graph.edges)
+        return of_numpy(dense(graph.x)).to(dtype), of_numpy(graph.edges)
 
-    return graph.cached(f"torch inputs {dtype}", build)
+    return graph.cached(f"torch inputs {dtype} on {torch.get_default_device()}", build)
 
 
 def _weights(module: nn.Module, graph: Graph, dtype: torch.dtype) -> dict[str, Tensor]:
     """The edges' weights, if there are any and the module takes them."""
     if graph.weights is None or "edge_weight" not in inspect.signature(module.forward).parameters:
         return {}
-    return {"edge_weight": torch.from_numpy(graph.weights).to(dtype)}
+    return {"edge_weight": of_numpy(graph.weights).to(dtype)}
 
 
 def _resolve(factory: Factory | str) -> Factory:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -25,9 +26,15 @@ class SAGE(Model):
     Shapes: ``sage1.neighbour, sage1.self [f, hidden]``, ``sage2.* [hidden, classes]``.
     """
 
+    on_features: ClassVar[tuple[str, ...]] = ("sage1.neighbour", "sage1.self")
+
     hidden: int = option(128, at_least=1)
     dropout: float = option(0.5, at_least=0, below=1)
     bias: bool = True
+
+    @property
+    def sampled_hops(self) -> tuple[int, ...]:
+        return (1, 2)
 
     def init(self, features: int, classes: int, rng: np.random.Generator) -> Params:
         params = {

@@ -24,6 +24,7 @@ class SGC(Model):
     """
 
     reach: ClassVar[int | None] = 0
+    on_features: ClassVar[tuple[str, ...]] = ("weight",)
 
     hops: int = option(2, at_least=1)
 

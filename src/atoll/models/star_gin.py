@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.models.base import Model, ReadOut, add_bias, glorot, models, read_out, spread
 from atoll.models.gin import classify, gin_layer, linear_layer
 from atoll.ops.dropout import dropout
@@ -88,7 +89,7 @@ class StarGIN(Model):
 
         def pack() -> Tensor:
             rows = [structure_of(g, self.walks, self.degrees) for g in cohort.graphs]
-            return torch.from_numpy(np.concatenate(rows)).to(cohort.dtype)
+            return of_numpy(np.concatenate(rows)).to(cohort.dtype)
 
         return cohort.cached(f"structure {self.walks} {self.degrees}", pack)
 

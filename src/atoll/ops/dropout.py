@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.rng import CohortRng
 
 
@@ -41,9 +42,9 @@ def dropout(
     dtype = np.float32 if h.dtype == torch.float32 else np.float64
     mask = np.concatenate(kept)
     if rows is not None:
-        mask = mask.reshape(-1, width)[rows.numpy()]
+        mask = mask.reshape(-1, width)[rows.cpu().numpy()]
     mask = np.multiply(mask, scale, dtype=dtype)
-    return h * torch.from_numpy(mask).view(h.shape)
+    return h * of_numpy(mask).view(h.shape)
 
 
 def draw(source: np.random.BitGenerator, n: int, bits: type[np.unsignedinteger]) -> np.ndarray:

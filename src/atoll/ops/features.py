@@ -9,7 +9,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.graph import Features, dense
+from atoll.ops.dense import product
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse, block_diagonal
 
@@ -22,7 +24,7 @@ def pack_features(x_K: Sequence[Features], dtype: torch.dtype) -> Sparse | Tenso
     entries = sum(x.nnz if sparse.issparse(x) else x.size for x in x_K)  # type: ignore[union-attr, misc]
     if entries <= DENSE_ABOVE * sum(x.shape[0] * x.shape[1] for x in x_K):
         return Sparse(block_diagonal([sparse.csr_array(x) for x in x_K]), dtype)
-    return torch.from_numpy(np.concatenate([dense(x) for x in x_K])).to(dtype)
+    return of_numpy(np.concatenate([dense(x) for x in x_K])).to(dtype)
 
 
 def features_times(x: Sparse | Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -35,7 +37,9 @@ def features_times(x: Sparse | Tensor, weight_K: Tensor, sizes: Sequence[int]) -
 def same_features_times(x: Sparse | Tensor, weight_K: Tensor) -> Tensor:
     """The same features times each client's weights, ``[n, f], [K, f, h] -> [K n, h]``."""
     if isinstance(x, Tensor):
-        return torch.matmul(x, weight_K).flatten(0, 1)
+        if torch.is_grad_enabled() and weight_K.requires_grad:
+            return torch.matmul(x, weight_K).flatten(0, 1)
+        return torch.cat([product(x, weight) for weight in weight_K.unbind()])
     k, f, h = weight_K.shape
     side_by_side = x @ weight_K.transpose(0, 1).reshape(f, k * h)
     return side_by_side.view(-1, k, h).transpose(0, 1).reshape(-1, h)

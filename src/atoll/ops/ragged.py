@@ -7,17 +7,25 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from atoll.ops.ragged_product import ragged_product
+from atoll.ops.dense import product
+from atoll.ops.ragged_product import MANY, ragged_product
+
+# Rows per client from which on one product per client is no slower than one for all.
+_LARGE = 128
 
 
 def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
     """Each client's rows times its weights: ``[N, in], [K, in, out] -> [N, out]``."""
     k = weight_K.shape[0]
     if k == 1:
-        return h @ weight_K[0]
-    if min(sizes) == max(sizes):
+        return product(h, weight_K[0])
+    if min(sizes) == max(sizes) and sizes[0] < _LARGE:
         return torch.bmm(h.view(k, sizes[0], h.shape[1]), weight_K).flatten(0, 1)
-    return ragged_product(h, weight_K, sizes)
+    if torch.is_grad_enabled() or k >= MANY:
+        return ragged_product(h, weight_K, sizes)
+    rows = torch.split(h, list(sizes))
+    products = [product(h_k, w) for h_k, w in zip(rows, weight_K.unbind(), strict=True)]
+    return torch.cat(products)
 
 
 def segment_sum(values: Tensor, segment: Tensor, k: int) -> Tensor:

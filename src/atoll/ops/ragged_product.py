@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
+
 # In one product: clients whose sizes differ by less than this factor, if there are so many.
-_ALIKE, _MANY = 1.5, 64
+_ALIKE, MANY = 1.5, 64
 # To multiply so many rows of nothing costs no more than to gather a bucket's matrices.
 _FEW_ROWS = 32
 # Larger blocks keep the machine busy by themselves, and padding them would cost more.
@@ -136,7 +138,7 @@ def _one_by_one(
 @lru_cache(maxsize=256)
 def _layout(sizes: tuple[int, ...], entries: int) -> Layout:
     """By the sizes of clients and the entries of their matrices."""
-    if len(sizes) < _MANY:
+    if len(sizes) < MANY:
         return Layout(sizes, tuple(range(len(sizes))), ())
     size_K = np.array(sizes)
     start_K = np.cumsum(size_K) - size_K
@@ -149,7 +151,7 @@ def _layout(sizes: tuple[int, ...], entries: int) -> Layout:
         limit = max(_ALIKE * ascending[first], ascending[first] + _FEW_ROWS)
         end = int(np.searchsorted(ascending, limit, side="right"))
         clients = np.sort(order[first:end])
-        if len(clients) < _MANY or ascending[first] * entries > _LARGE:
+        if len(clients) < MANY or ascending[first] * entries > _LARGE:
             alone += clients.tolist()
         else:
             buckets.append(_bucket(clients, size_K[clients], start_K[clients], len(sizes)))
@@ -162,5 +164,5 @@ def _bucket(clients: np.ndarray, size_B: np.ndarray, start_B: np.ndarray, k: int
     within = np.arange(size_B.sum()) - np.repeat(np.cumsum(size_B) - size_B, size_B)
     rows = within + np.repeat(start_B, size_B)
     slots = within + np.repeat(np.arange(len(clients)) * width, size_B)
-    tensors = (torch.from_numpy(array) for array in (rows, slots))
-    return Bucket(torch.from_numpy(clients), len(clients) == k, width, *tensors)
+    tensors = (of_numpy(array) for array in (rows, slots))
+    return Bucket(of_numpy(clients), len(clients) == k, width, *tensors)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 from functools import cached_property
 from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
+
+from atoll.device import of_numpy
 
 
 class Sparse:
@@ -28,22 +31,30 @@ class Sparse:
         # Only a transpose that is still to be made needs it.
         self._scipy = None if symmetric else matrix
         self._dtype = dtype
+        # The matrix of which this is the transpose, if it is one.
+        self._original: ref[Sparse] | None = None
         self.csr = _torch_csr(matrix, dtype)
 
-    @cached_property
+    @property
     def t(self) -> Sparse:
         if self.symmetric:
             return self
+        original = None if self._original is None else self._original()
+        return self._transpose if original is None else original
+
+    @cached_property
+    def _transpose(self) -> Sparse:
         assert self._scipy is not None
         transpose = Sparse(self._scipy.T.tocsr(), self._dtype)
-        transpose.t = self
+        # Weakly, or the two would outlive their last use: a mini-batch has matrices of its own.
+        transpose._original = ref(self)
         return transpose
 
     def at(self, rows: Tensor) -> Sparse:
         """The matrix of some of the rows ``[R, m]``."""
         parts = self.csr.values(), self.csr.col_indices(), self.csr.crow_indices()
-        whole = sparse.csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
-        return Sparse(whole[rows.numpy()], self._dtype)
+        whole = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+        return Sparse(whole[rows.cpu().numpy()], self._dtype)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
@@ -71,9 +82,9 @@ def _torch_csr(matrix: sparse.csr_array, dtype: torch.dtype) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
-            torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
-            torch.from_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
+            of_numpy(matrix.indptr.astype(np.int32, copy=False)),
+            of_numpy(matrix.indices.astype(np.int32, copy=False)),
+            of_numpy(np.ascontiguousarray(matrix.data)).to(dtype),
             size=matrix.shape,
             dtype=dtype,
             check_invariants=False,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from atoll.tree import Params
 class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015), fused; weight decay is added to the gradient, as in torch."""
 
+    entry_by_entry: ClassVar[bool] = True
+
     beta1: float = option(0.9, at_least=0, below=1)
     beta2: float = option(0.999, at_least=0, below=1)
     eps: float = option(1e-8, above=0)
@@ -29,6 +32,10 @@ class Adam(Optimizer):
         k = next(iter(params_K.values())).shape[0]
         state["steps"] = torch.zeros(k, dtype=torch.float32)
         return state
+
+    def in_step(self, state_K: Mapping[str, Tensor]) -> bool:
+        steps = state_K["steps"]
+        return bool((steps == steps[0]).all())
 
     @torch.no_grad()
     def step(
@@ -47,7 +54,7 @@ class Adam(Optimizer):
         ]
         steps = state_K["steps"]
         together = active is None or bool(active.all())
-        if together and bool((steps == steps[0]).all()):
+        if together and self.in_step(state_K):
             clocks = [steps[0].clone() for _ in names]
         else:
             chosen = torch.ones_like(steps, dtype=torch.bool) if active is None else active

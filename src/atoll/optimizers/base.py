@@ -23,6 +23,8 @@ class Optimizer:
     """Two functions: the state for some parameters, and one step that updates both in place."""
 
     registered_name: ClassVar[str]
+    # Whether an entry depends on its own gradients alone, and stays where it never had one.
+    entry_by_entry: ClassVar[bool] = False
     lr: float = option(0.01, above=0)
     weight_decay: float = option(0.0, at_least=0)
 
@@ -42,6 +44,10 @@ class Optimizer:
     ) -> None:
         """Update in place. Clients outside ``active [K]`` keep parameters and state untouched."""
         raise NotImplementedError("abstract")
+
+    def in_step(self, state_K: Mapping[str, Tensor]) -> bool:
+        """Whether all clients' next step is the same function of parameters and gradients."""
+        return True
 
 
 def client_rows(tensors: list[Tensor], active: Tensor) -> list[Tensor]:

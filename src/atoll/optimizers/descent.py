@@ -9,6 +9,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.optimizers.base import Optimizer
+from atoll.optimizers.rows import stepped
 from atoll.tree import Params
 
 
@@ -59,21 +60,24 @@ def descend(
     Clients outside ``active [K]`` stay as they are. With ``steps`` an epoch has several steps, and
     each says who takes it.
 
-    ``loss`` maps stacked parameters to one loss per client ``[K]``. Clients share nothing, so the
-    gradient of the sum is each client's own gradient. Parameters are updated in place. Returns
+    ``loss`` maps stacked parameters to one loss per client ``[K]``; where some were handed over as
+    clients' own rows (:mod:`atoll.optimizers.rows`) it gets these rows. Clients share nothing, so
+    the gradient of the sum is each client's own gradient. Parameters are updated in place. Returns
     them, the optimizer's state, and the losses that training began with.
     """
     state_K = state_K or optimizer.init(params_K)
-    leaves = {name: p.detach().requires_grad_() for name, p in params_K.items()}
+    leaves, common, states = stepped(params_K, state_K, optimizer)
     losses = []
     for _ in range(epochs):
         for takers in (None,) if steps is None else steps():
             loss_K = loss(leaves)
             grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
             who = _both(active, takers)
-            optimizer.step(leaves, dict(zip(leaves, grads, strict=True)), state_K, who)
+            grads_K = dict(zip(leaves, grads, strict=True)) | common.no_gradients
+            optimizer.step(leaves | common.rows, grads_K, states, who)
             losses.append(loss_K.detach())
-    return {name: p.detach() for name, p in leaves.items()}, state_K, losses[0]
+    trained = {n: params_K[n] if n in common.names else p.detach() for n, p in leaves.items()}
+    return trained, state_K, losses[0]
 
 
 def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:

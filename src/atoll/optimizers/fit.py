@@ -14,6 +14,7 @@ from atoll.models.base import Model
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.descent import Descent, descend
 from atoll.optimizers.dual import DualDescent
+from atoll.optimizers.rows import agreeing, in_full
 from atoll.optimizers.sgd import SGD
 from atoll.optimizers.steps import adapted
 from atoll.rng import CohortRng
@@ -82,22 +83,23 @@ def fit(
     ``draw`` gives the part of the cohort that the next step is to see, if not all of it. Parameters
     are updated in place.
     """
-    splits = ("train",) if penalty is None and draw is None else ()
+    seen = MiniBatches(None if rng is None else task.passes(model, cohort, rng))
+    all_at_once = penalty is None and draw is None and seen.one_pass is None
+    splits = ("train",) if all_at_once else ()
     dual = dual_cohort(task, model, optimizer, cohort, splits)
     if dual is not None:
-        descent = DualDescent(dual, params_K, optimizer)
+        descent = DualDescent(dual, in_full(params_K), optimizer)
         with torch.no_grad():
             loss_K = task.loss(model, descent.params, dual)
         return Fitted(_descended(task, model, descent, epochs), descent.state, loss_K)
-
-    seen = MiniBatches(None if rng is None else task.passes(cohort, rng))
 
     def loss(p: Params) -> Tensor:
         part, coins = seen.now or (cohort if draw is None else draw(), rng)
         task_K = task.loss(model, p, part, coins)
         return task_K if penalty is None else task_K + penalty(p)
 
-    return Fitted(*descend(params_K, loss, optimizer, state_K or {}, epochs, steps=seen.steps))
+    params_K, state_K = agreeing(params_K, state_K or {}, cohort)
+    return Fitted(*descend(params_K, loss, optimizer, state_K, epochs, steps=seen.steps))
 
 
 class MiniBatches:

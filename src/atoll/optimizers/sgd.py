@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from atoll.tree import Params
 @dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
     """Gradient descent, with ``momentum`` above 0 that of Polyak (1964)."""
+
+    entry_by_entry: ClassVar[bool] = True
 
     momentum: float = option(0.0, at_least=0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from atoll.federation.protocol import Averaging, Federation, Total
 from atoll.privacy.protections import Privacy
 from atoll.privacy.robust import RULES, needed, robustly
 from atoll.tree import Params, flat, nested
+
+if TYPE_CHECKING:
+    from atoll.privacy.secure.signing import Peers
 
 
 class RobustMean(Averaging):
@@ -75,16 +78,19 @@ def _sent(
     return sent | {n: v[rows] for n, v in each.items() if isinstance(v, Tensor)}
 
 
-def protect(fed: Federation, privacy: Privacy, epochs: int) -> None:
-    """Let a federation's server keep to an experiment's protections; clients train ``epochs``."""
-    fed.averaging = averaging_of(privacy)
+def protect(fed: Federation, privacy: Privacy, epochs: int, peers: Peers | None = None) -> None:
+    """Let a federation's server keep to an experiment's protections; clients train ``epochs``.
+
+    ``peers`` are those whose signatures count in secure sums; without any, clients are simulated.
+    """
+    fed.averaging = averaging_of(privacy, peers)
     fed.per_reply = epochs if privacy.unit == "node" else 1
 
 
-def averaging_of(privacy: Privacy) -> Averaging | None:
+def averaging_of(privacy: Privacy, peers: Peers | None = None) -> Averaging | None:
     """What the server's mean is replaced by, if it is."""
     if privacy.secure_sum:
         from atoll.privacy.secure.sums import SecureSum
 
-        return SecureSum(privacy.threshold)
+        return SecureSum(privacy.threshold, peers)
     return None if privacy.robust == "none" else RobustMean(privacy)

@@ -21,6 +21,7 @@ from atoll.tree import Tree
 
 if TYPE_CHECKING:
     from atoll.privacy.secure.masking import Masking
+    from atoll.privacy.secure.signing import Signers
 
 log = logging.getLogger("atoll")
 
@@ -36,13 +37,18 @@ class Door:
     """
 
     def __init__(
-        self, method: Performer, privacy: Privacy, spending: Spending, coins: Coins
+        self,
+        method: Performer,
+        privacy: Privacy,
+        spending: Spending,
+        coins: Coins,
+        signers: Signers | None = None,
     ) -> None:
         self.method = method
         self.privacy = privacy
         self.spending = spending
         self.clipping = Clipping(privacy.clip, privacy.noise * privacy.clip, coins)
-        self.masking = _masking(privacy)
+        self.masking = _masking(privacy, signers)
         self._warned: set[str] = set()
 
     @property
@@ -103,12 +109,12 @@ class Door:
                 )  # fmt: skip
 
 
-def _masking(privacy: Privacy) -> Masking | None:
+def _masking(privacy: Privacy, signers: Signers | None) -> Masking | None:
     if not privacy.secure_sum:
         return None
     from atoll.privacy.secure.masking import Masking
 
-    return Masking(privacy.threshold)
+    return Masking(privacy.threshold, signers)
 
 
 def guarded(
@@ -116,12 +122,16 @@ def guarded(
     privacy: Privacy,
     coins: Coins | None = None,
     spending: Spending | None = None,
+    signers: Signers | None = None,
 ) -> Performer:
-    """A method behind its door, if there is something to guard."""
+    """A method behind its door, if there is something to guard.
+
+    ``signers`` sign in secure sums; without any, clients are simulated.
+    """
     if not privacy.at_the_door:
         return method
     coins, spending = coins or KeyedCoins(), spending or Spending(privacy)
     if privacy.unit == "node":
         assert isinstance(method, Method)
         method = with_private_nodes(method, privacy, spending, coins)
-    return Door(method, privacy, spending, coins)
+    return Door(method, privacy, spending, coins, signers)

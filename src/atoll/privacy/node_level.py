@@ -146,3 +146,8 @@ def refuse_other_uses(method: Method) -> None:
             "privacy.unit = 'node' needs a loss that is a sum over nodes; set task.name=nodes and "
             "task.class_weight=none."
         )
+    if method.task.batch:
+        raise AtollError(
+            "privacy.unit = 'node' counts one look at all training nodes per epoch, which "
+            "mini-batches are not; set task.batch=0."
+        )

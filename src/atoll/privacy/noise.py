@@ -11,6 +11,7 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.rng import CohortRng, stream
 
 
@@ -27,7 +28,7 @@ class Coins(ABC):
         """One block of numbers for each client of a step."""
         made = (self.normal(rng, i, name, shape.numel()) for i, shape in enumerate(shapes))
         pairs = zip(made, shapes, strict=True)
-        return [torch.from_numpy(numbers).to(dtype).view(shape) for numbers, shape in pairs]
+        return [of_numpy(numbers).to(dtype).view(shape) for numbers, shape in pairs]
 
 
 class KeyedCoins(Coins):

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.ops.similarity import mixed
 from atoll.tree import Params
 
@@ -49,7 +51,7 @@ def _without_the_longest(who: Tensor, values: Params, sent: Params, hostile: int
     if not known:
         return who
     began = _of(sent, who)
-    norms = _as_vectors({n: v - began[n] for n, v in _of(known, who).items()}).norm(dim=1)
+    norms = _lengths({n: v - began[n] for n, v in _of(known, who).items()})
     order = norms.argsort(descending=True)[:hostile]
     gone = order[norms[order] > TOO_LONG * norms.median()]
     stays = torch.ones(len(who), dtype=torch.bool)
@@ -77,7 +79,7 @@ def norm_clip(share: Tensor, values: Params, sent: Params) -> Params:
     count as they are.
     """
     updates = {name: v - sent[name] if name in sent else v for name, v in values.items()}
-    norms = _as_vectors(updates).norm(dim=1)
+    norms = _lengths(updates)
     scale = (norms.median() / norms.clamp(min=torch.finfo(norms.dtype).tiny)).clamp(max=1.0)
     shorter = {
         name: u * scale.view(-1, *[1] * (u.dim() - 1)).to(u.dtype) for name, u in updates.items()
@@ -93,6 +95,8 @@ def trimmed_mean(share: Tensor, values: Params, hostile: int) -> Params:
     """
     m = share.shape[1]
     cut = min(hostile, (m - 1) // 2)
+    if len(share) == 1 and bool((share == share[0, 0]).all()):  # then whose a value is is no matter
+        return {n: _sorted(v)[cut : m - cut].mean(0)[None] for n, v in values.items()}
     made = {}
     for name, v in values.items():
         kept = torch.zeros_like(v).scatter_(0, v.argsort(dim=0)[cut : m - cut], 1.0)
@@ -185,6 +189,16 @@ def needed(rule: str, hostile: int) -> int:
     return 2 * hostile + (3 if "krum" in rule else 1)
 
 
+def _lengths(updates: Params) -> Tensor:
+    """Of each client's update ``[m]``."""
+    parts = [
+        torch.linalg.vector_norm(u.reshape(len(u), -1), dim=1, dtype=torch.float64)
+        for u in updates.values()
+    ]
+    length: Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
+    return length
+
+
 def _as_vectors(values: Params) -> Tensor:
     return torch.cat([v.reshape(len(v), -1).double() for v in values.values()], dim=1)
 
@@ -192,5 +206,11 @@ def _as_vectors(values: Params) -> Tensor:
 def _products(values: Params) -> Tensor:
     """The products of the clients' values with each other ``[m, m]``, seen from their middle."""
     vectors = _as_vectors(values)
-    vectors = vectors - vectors.median(dim=0).values
+    vectors = vectors - _sorted(vectors)[(len(vectors) - 1) // 2]
     return vectors @ vectors.T
+
+
+def _sorted(values: Tensor) -> Tensor:
+    """Each coordinate's values in ascending order; numpy is several times as fast at it."""
+    ordered: Tensor = of_numpy(np.sort(values.cpu().numpy(), axis=0))
+    return ordered.to(values.device)

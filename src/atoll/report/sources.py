@@ -21,7 +21,7 @@ from atoll.deploy.plan import is_deployed, read_plan
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, describe
 from atoll.experiment.looks import CONFUSION, CURVES, SIMILARITY
-from atoll.experiment.result import CLIENTS
+from atoll.experiment.run_dir import CLIENTS
 from atoll.experiment.runner import read_experiment
 from atoll.experiment.tables import read_if_there
 from atoll.files import read_json

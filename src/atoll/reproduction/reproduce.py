@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -15,14 +16,23 @@ from typing import Any
 import numpy as np
 import torch
 
+from atoll.comparison.on_ray import seen_from_elsewhere, sees, surround, surroundings
 from atoll.comparison.statistics import mean
 from atoll.errors import AtollError, Interrupted
 from atoll.experiment.config import describe, resolve
-from atoll.experiment.result import environment
+from atoll.experiment.run_dir import environment
+from atoll.federation.cluster import (
+    HERE,
+    Engine,
+    connected,
+    of_cluster,
+    refuse_other_versions,
+    versions,
+)
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.kept_runs import kept
 from atoll.reproduction.recipe import Recipe, Target, load_recipe
-from atoll.reproduction.results import load_cells, store_cells
+from atoll.reproduction.results import cells_of, load_cells, store_cells, text_of
 from atoll.reproduction.search import chosen_for
 from atoll.reproduction.source import source
 from atoll.reproduction.studies.base import Findings, studies
@@ -48,13 +58,15 @@ def run_cells(
     out: Path,
     jobs: int = 1,
     runs: Path | None = None,
+    engine: Engine = HERE,
 ) -> Iterator[Cell | Failed]:
-    """Run cells, ``jobs`` at a time. Each is kept in ``out`` as soon as it is done.
+    """Run cells, ``jobs`` at a time, or as many as a cluster has room for.
 
+    Each is kept in ``out`` as soon as it is done.
     Single runs are kept in the folder ``runs``, if there is one, and looked for there. A cell that
     can't be run does not keep the others from it.
     """
-    for cell in _cells(recipe, targets, seeds, jobs, runs):
+    for cell in _cells(recipe, targets, seeds, jobs, runs, engine):
         if isinstance(cell, Cell):
             store_cells(out, recipe, [cell])
         yield cell
@@ -70,15 +82,23 @@ class Failed:
 
 
 def _cells(
-    recipe: Recipe, targets: Sequence[Target], seeds: int, jobs: int, runs: Path | None
+    recipe: Recipe,
+    targets: Sequence[Target],
+    seeds: int,
+    jobs: int,
+    runs: Path | None,
+    engine: Engine,
 ) -> Iterator[Cell | Failed]:
-    if jobs == 1:
+    if jobs == 1 and not engine.is_ray:
         yield from (_run_or_say(recipe, target, seeds, runs) for target in targets)
         return
     # Cells that show different figures of one experiment share its run, so they stay together.
     together: dict[str, list[Target]] = {}
     for target in targets:
         together.setdefault(json.dumps(target.settings, sort_keys=True), []).append(target)
+    if engine.is_ray:
+        yield from _on_ray(recipe, list(together.values()), seeds, runs, engine)
+        return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = [
             pool.submit(_run_named, recipe.name, [(t.row, t.column) for t in group], seeds, runs)
@@ -86,6 +106,44 @@ def _cells(
         ]
         for ready in as_completed(waiting):
             yield from ready.result()
+
+
+def _on_ray(
+    recipe: Recipe, groups: Sequence[list[Target]], seeds: int, runs: Path | None, engine: Engine
+) -> Iterator[Cell | Failed]:
+    """Groups of cells as tasks of a cluster; single runs are kept by hosts that see the folder."""
+    with connected(engine) as ray, seen_from_elsewhere(runs or Path(tempfile.gettempdir())) as mark:
+        task = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(run_as_task)
+        kept = None if runs is None else str(runs.absolute())
+        around = surroundings()
+        waiting = [
+            task.remote(recipe.name, [(t.row, t.column) for t in g], seeds, kept, mark, around)
+            for g in groups
+        ]
+        while waiting:
+            [ready], waiting = ray.wait(waiting)
+            with of_cluster():
+                text, failed, theirs = ray.get(ready)
+            refuse_other_versions(theirs)
+            yield from cells_of(recipe, text).values()
+            yield from (Failed(*words) for words in failed)
+
+
+def run_as_task(
+    name: str,
+    places: list[tuple[str, str]],
+    seeds: int,
+    runs: str | None,
+    mark: tuple[str, str],
+    around: dict[str, Any],
+) -> tuple[str, list[tuple[str, str, str]], dict[str, str]]:
+    """Some cells at a host of the cluster: as text, those that failed, and the host's versions."""
+    surround(around)
+    folder = Path(runs) if runs is not None and sees(mark) else None
+    found = _run_named(name, places, seeds, folder)
+    cells = [cell for cell in found if isinstance(cell, Cell)]
+    failed = [(f.row, f.column, f.why) for f in found if isinstance(f, Failed)]
+    return text_of(cells), failed, versions()
 
 
 def _run_named(

@@ -27,7 +27,7 @@ def load_cells(out: Path, recipe: Recipe) -> dict[Place, Cell]:
     if not path.is_file():
         return {}
     try:
-        return _cells(recipe, json.loads(path.read_text()))
+        return cells_of(recipe, path.read_text())
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise AtollError(
             f"the kept results '{path}' can't be read ({problem!r}); move the file away and run "
@@ -40,11 +40,13 @@ def store_cells(out: Path, recipe: Recipe, cells: Iterable[Cell]) -> None:
     # Read anew each time: another process may be at work on other rows.
     kept = load_cells(out, recipe) | {(cell.row, cell.column): cell for cell in cells}
     order = [place for t in recipe.targets if (place := (t.row, t.column)) in kept]
-    text = _text([kept[place] for place in order])
+    text = text_of([kept[place] for place in order])
     write_text(out / f"{recipe.name}.json", text)
 
 
-def _cells(recipe: Recipe, document: Mapping[str, Any]) -> dict[Place, Cell]:
+def cells_of(recipe: Recipe, text: str) -> dict[Place, Cell]:
+    """The cells that a file's text holds."""
+    document = json.loads(text)
     lines = {(line["row"], line["column"]): line for line in document["cells"]}
     layers = Layers(
         document["shared"],
@@ -73,7 +75,7 @@ def _cells(recipe: Recipe, document: Mapping[str, Any]) -> dict[Place, Cell]:
     return found
 
 
-def _text(cells: Sequence[Cell]) -> str:
+def text_of(cells: Sequence[Cell]) -> str:
     """JSON whose lines are what may change: a section, a row, a column, a cell."""
     tables = {(c.row, c.column): _table(c) for c in cells}
     layers = layered(tables)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atoll.experiment.result import Result, environment, load_result
+from atoll.experiment.result import Result, load_result
+from atoll.experiment.run_dir import environment
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.recipe import Header as RecipeHeader
 from atoll.reproduction.recipe import Plot, Recipe, Target

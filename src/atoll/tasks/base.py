@@ -59,7 +59,7 @@ class Task(ABC):
         """One sentence if the task can't be done with a model."""
         return
 
-    def passes(self, cohort: Cohort, rng: CohortRng) -> Pass | None:
+    def passes(self, model: Model, cohort: Cohort, rng: CohortRng) -> Pass | None:
         """The steps of one pass over the training data; None: an epoch is one step and sees all."""
         return None
 
@@ -109,6 +109,11 @@ class Task(ABC):
         for name in set(blank) & set(shares):
             blank[name] = Within(blank[name], NO_SCORE, 1.0 + 1e-9)
         return {"metric": blank}
+
+    def remarks(self, sizes: Sequence[tuple[int, int]]) -> list[str]:
+        """What options are for and did not happen, one sentence each, given how many nodes each
+        client has and how many of them train."""
+        return []
 
     def settled(self, graphs: Sequence[Graph]) -> Task:
         """The task as all clients have it, with what depends on all of them made out."""

@@ -17,12 +17,12 @@ from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Pass, Step, tasks
 from atoll.tasks.mini_batches import one_pass
-from atoll.tasks.nodes import NodeClassification, nll
+from atoll.tasks.nodes import Classification, nll
 
 
 @tasks.register("graphs")
 @dataclass(frozen=True, kw_only=True)
-class GraphClassification(NodeClassification):
+class GraphClassification(Classification):
     """Each small graph's class, from its nodes and edges; scored by accuracy.
 
     A client holds many small graphs, and graphs are what it trains, validates and tests on. The
@@ -39,7 +39,6 @@ class GraphClassification(NodeClassification):
     nothing.
     """
 
-    depends_on_splits: ClassVar[bool] = False
     usual_model: ClassVar[str] = "gin"
 
     val: float = option(0.1, above=0, below=1)
@@ -86,7 +85,7 @@ class GraphClassification(NodeClassification):
         """Each client's mean cross-entropy over its training graphs ``[K]``."""
         return nll(model.apply(params_K, cohort, rng), cohort, self.class_weight)
 
-    def passes(self, cohort: Cohort, rng: CohortRng) -> Pass | None:
+    def passes(self, model: Model, cohort: Cohort, rng: CohortRng) -> Pass | None:
         if not self.batch:
             return None
 

@@ -104,11 +104,11 @@ def _split_scores(z: Tensor, positive: Tensor, negative: Tensor, cohort: Cohort)
     linked, unlinked = link_scores(z, positive), link_scores(z, negative)
     client = cohort.batch[torch.cat([positive[0], negative[0]])]
     losses = torch.cat([softplus(-linked), softplus(unlinked)]).double()
-    scores = torch.cat([linked, unlinked]).double().numpy()
+    scores = torch.cat([linked, unlinked]).double().cpu().numpy()
     is_link = np.arange(len(scores)) < len(linked)
-    order = np.argsort(client.numpy(), kind="stable")
+    order = np.argsort(client.cpu().numpy(), kind="stable")
     pairs = torch.bincount(client, minlength=cohort.k)
-    ends = pairs.cumsum(0)[:-1].numpy()
+    ends = pairs.cumsum(0)[:-1].cpu().numpy()
     blocks = zip(np.split(scores[order], ends), np.split(is_link[order], ends), strict=True)
     return {
         "auc": torch.tensor([roc_auc(s, y) for s, y in blocks], dtype=torch.float64),

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from atoll.device import to_numpy
 from atoll.graph import SPLITS
 from atoll.tasks.metrics import EXTENDED, NO_SCORE, Cells, never_predicted
 
@@ -31,6 +32,19 @@ class Scored(NamedTuple):
     precision: float
     class_names: tuple[str, ...]
 
+    def plain(self) -> dict[str, Any]:
+        """The same as arrays, numbers and text, to be handed to another process."""
+        found: dict[str, Any] = self._asdict()
+        found["ranking_scores"] = self.ranking_scores()
+        return found | {"cells": {f.name: getattr(self.cells, f.name) for f in fields(self.cells)}}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Scored:
+        """The inverse of :meth:`plain`."""
+        scores = plain["ranking_scores"]
+        given = {"cells": Cells(**plain["cells"]), "ranking_scores": lambda: scores}
+        return cls(**{**plain, **given})
+
 
 class OverAll(NamedTuple):
     """Test scores over all nodes together, by metric, and the classes that no node is taken for."""
@@ -43,13 +57,34 @@ class OverAll(NamedTuple):
 class Listener:
     """What was scored last of each group of clients."""
 
-    heard: dict[tuple[int, ...], Scored] = field(default_factory=dict)
+    _heard: dict[tuple[int, ...], Scored] = field(default_factory=dict)
     # Clients that were scored on two tasks, of which the last one counts in tests.
     twice: bool = False
+    # What was scored in other processes, and is fetched if anybody wants to know.
+    _elsewhere: list[Callable[[], tuple[list[tuple[tuple[int, ...], Scored]], bool]]] = field(
+        default_factory=list
+    )
+
+    @property
+    def heard(self) -> dict[tuple[int, ...], Scored]:
+        """By clients, in the order in which they were asked."""
+        fetched, self._elsewhere = self._elsewhere, []
+        for fetch in fetched:
+            found, twice = fetch()
+            self.twice |= twice
+            for clients, scored in found:
+                self.hear(clients, *scored)
+        return self._heard
 
     def hear(self, clients: tuple[int, ...], *scored: Any) -> None:
-        self.twice |= clients in self.heard
-        self.heard[clients] = Scored(*scored)
+        self.twice |= clients in self._heard
+        self._heard[clients] = Scored(*scored)
+
+    def hear_later(
+        self, fetch: Callable[[], tuple[list[tuple[tuple[int, ...], Scored]], bool]]
+    ) -> None:
+        """What ``fetch`` has to say was scored: it takes time, and may not be wanted."""
+        self._elsewhere.append(fetch)
 
     def ranking(self) -> dict[int, np.ndarray]:
         """Areas and recall of each client ``[3, splits]``, where one task was scored."""
@@ -92,11 +127,11 @@ def from_counts(body: Mapping[str, Any]) -> OverAll | None:
 
     That is all a server knows of sites: no site says how its nodes are spread over classes.
     """
-    nodes = np.asarray(body["metric/nodes"])[:, _TEST]
+    nodes = to_numpy(body["metric/nodes"])[:, _TEST]
     names = [name for name in ("accuracy", "loss") if f"metric/{name}" in body]
     if not nodes.sum():
         return None
-    sums = {name: nodes @ np.asarray(body[f"metric/{name}"])[:, _TEST] for name in names}
+    sums = {name: nodes @ to_numpy(body[f"metric/{name}"])[:, _TEST] for name in names}
     return OverAll({name: float(s / nodes.sum()) for name, s in sums.items()}, ())
 
 

@@ -187,18 +187,19 @@ def test_what_travels():
     }
 
 
-def test_noise_is_standard_normal_on_every_entry():
+@pytest.mark.parametrize("deviation", [1.0, 0.1])
+def test_noise_is_normal_on_every_entry(deviation):
     parties = community_parties((6, 9, 5, 7), features=10)
     sent = {}
     for kind in ("exact", "noisy"):
-        method = gfl(compensation=kind)
+        method = gfl(compensation=kind, noise_scale=deviation)
         fed, state = federation(method, parties, ring(4))
         state = method.exchange(fed, state)
         sent[kind] = jacobians.received(state["gradient"], state["model"])
     exact = sent["exact"].in_full()
     mixing = personalised_propagation(ring(4), 0.1, 10)
     np.fill_diagonal(mixing, 0)
-    scale = np.linalg.norm(mixing, axis=1)
+    scale = deviation * np.linalg.norm(mixing, axis=1)
     for noisy, clean in (
         (sent["noisy"].first_K, exact.first_K),
         (sent["noisy"].second_K, exact.second_K),
@@ -213,7 +214,8 @@ def test_aggregate_noise_moves_the_average_as_sent_noise_does():
     _, parties, network = node_clients()
     moved = {}
     for kind in ("sent", "aggregate"):
-        method = gfl(epochs=2, compensation="noisy", noise=kind, optimizer=SGD(lr=0.1))
+        noise = {"compensation": "noisy", "noise": kind, "noise_scale": 0.5}
+        method = gfl(epochs=2, optimizer=SGD(lr=0.1), **noise)
         cohort = Cohort(parties, dtype=torch.float64)
         info = Info(25, 24, 3, torch.float64, network=network)
         draws = []
@@ -294,8 +296,16 @@ def test_clients_can_be_judged_by_the_mean_of_their_points():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"model": GCN()}, "model.name=mlp"),
-        ({"model": MLP(bias=True, dropout=0.0)}, "model.bias=false"),
+        ({"model": GCN()}, "model.dropout=0"),
+        (
+            {
+                "model": MLP(bias=True, dropout=0.0),
+                "compensation": "noisy",
+                "noise": "aggregate",
+            },
+            "model.bias=false",
+        ),
+        ({"noise_scale": 0.0}, "method.noise_scale is 0.0; it must be above 0"),
         ({"optimizer": Adam()}, "optimizer.name=sgd"),
         ({"optimizer": SGD(momentum=0.9)}, "without momentum"),
         ({"hops": 0}, "method.hops is 0; it must be at least 1"),
@@ -350,8 +360,9 @@ def test_the_gradient_of_a_whole_graph_is_the_mean_of_the_clients():
         {"compensation": "noisy"},
         {"compensation": "noisy", "noise": "aggregate"},
         {"compensation": "none"},
+        {"hidden_noise": 0.5},
     ],
-    ids=["noisy", "aggregate", "none"],
+    ids=["noisy", "aggregate", "none", "hidden"],
 )
 def test_the_variants_give_the_same_numbers_in_chunks(options):
     parties = community_parties((6, 9, 5, 7), features=10)

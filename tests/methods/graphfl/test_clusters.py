@@ -6,7 +6,8 @@ import pytest
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.graph import make_graph, node_mask
-from atoll.methods.graphfl.clusters import cluster_batch, clusters_of
+from atoll.methods.graphfl.clusters import cluster_batch
+from atoll.partition.clusters import clusters_of
 from atoll.rng import CohortRng
 
 

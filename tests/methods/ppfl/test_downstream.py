@@ -4,7 +4,7 @@ import torch
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
-from atoll.methods.ppfl.downstream import cross_validated, discriminant
+from atoll.methods.ppfl.downstream import cross_validated, discriminant, fold_score
 
 
 def clouds(n: int, gap: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -31,6 +31,17 @@ def test_it_is_scikit_learns_micro_f1():
 def test_a_class_smaller_than_the_folds_and_a_fold_of_one_class_are_no_crash():
     h, _ = clouds(10, gap=8.0)
     assert cross_validated("svc", h, np.where(np.arange(10) == 3, 1, 0), 5, 0) == 0.9
+
+
+def test_a_fold_is_fitted_to_some_nodes_and_scored_on_others():
+    """Here labels of the held-out nodes are turned round, so a score of 0 is what is right."""
+    h, y = clouds(40, gap=8.0)
+    train = np.arange(40) < 30
+    turned = np.where(train, y, 1 - y)
+    assert fold_score("svc", h, y, train, ~train, 0) == 1.0
+    assert fold_score("svc", h, turned, train, ~train, 0) == 0.0
+    assert fold_score("svc", h, y, train & (y == 1), ~train, 0) == 0.5
+    assert np.isnan(fold_score("svc", h, y, np.zeros(40, dtype=bool), ~train, 0))
 
 
 def test_nothing_can_be_learnt_from_labels_that_occur_once():

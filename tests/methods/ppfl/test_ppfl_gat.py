@@ -28,6 +28,12 @@ def cohort_of(parties):
     return Cohort(matched(parties)[0], dtype=torch.float64)
 
 
+def client_of(method, parties, outcome):
+    cohort = cohort_of(parties)
+    rng = CohortRng(0, cohort.clients, 2, "any")
+    return Client(method, cohort, rng, nested(outcome.clients))
+
+
 def test_the_first_layers_output_of_public_nodes_is_what_travels():
     parties = small_parties(NAME)
     outcome = train(gat(), parties, rounds=1)
@@ -56,7 +62,8 @@ def test_the_embedding_loss_is_equation_8():
     method = gat(beta=0.75)
     outcome = train(method, parties, rounds=1)
     params_K = under(outcome.clients, "model")
-    found = method.embedding_loss(cohort, nested(outcome.server)["public"])(params_K)
+    client = client_of(method, parties, outcome)
+    found = method.embedding_loss(client, nested(outcome.server)["public"])(params_K)
     hidden = torch.split(SMALL_GAT.intermediate(params_K, cohort), list(cohort.sizes))
     for k, sent in enumerate(outcome.server["public/vectors"].blocks()):
         # The shared nodes are the first 8 of each party.
@@ -66,10 +73,11 @@ def test_the_embedding_loss_is_equation_8():
 
 def test_a_client_that_nothing_reached_pays_nothing():
     parties = small_parties(NAME)
-    cohort = cohort_of(parties)
-    params_K = under(train(gat(), parties, rounds=1).clients, "model")
+    outcome = train(gat(), parties, rounds=1)
+    params_K = under(outcome.clients, "model")
     one = Ragged(torch.ones(8, 6, dtype=torch.float64), (0, 0, 8, 0, 0, 0))
-    loss_K = gat().embedding_loss(cohort, {"vectors": one})(params_K)
+    client = client_of(gat(), parties, outcome)
+    loss_K = gat().embedding_loss(client, {"vectors": one})(params_K)
     assert (loss_K != 0).tolist() == [False, False, True, False, False, False]
 
 
@@ -94,9 +102,7 @@ def test_without_exchange_or_without_weight_it_is_local_training():
 def test_what_is_judged():
     parties = small_parties(NAME, (40, 40, 40))
     outcome = train(gat(), parties, rounds=2)
-    cohort = cohort_of(parties)
-    rng = CohortRng(0, cohort.clients, 2, "judge")
-    client = Client(gat(), cohort, rng, nested(outcome.clients))
+    client = client_of(gat(), parties, outcome)
     inner, outer = (gat(represents=what).embeddings(client) for what in ("intermediate", "output"))
     assert (inner.shape[1], outer.shape[1]) == (6, 3)
     concluded = gat(epochs=20).conclude(outcome.fed, nested(outcome.server))
@@ -118,6 +124,22 @@ def test_held_out_judgement_never_looks_at_training_labels(monkeypatch):
     held_out = [int((g.val | g.test).sum()) for g in parties]
     assert seen == held_out * 2
     assert held_out != [g.nodes for g in parties]
+
+
+def test_a_fold_fits_to_training_nodes_and_scores_the_others(monkeypatch):
+    seen = []
+
+    def spy(classifier, h, y, train, held_out, seed):
+        seen.append((int(train.sum()), int(held_out.sum()), bool((train & held_out).any())))
+        return 0.5
+
+    monkeypatch.setattr("atoll.methods.ppfl.embedding_alignment.fold_score", spy)
+    parties = small_parties(NAME)
+    method = gat(judged="fold")
+    outcome = train(method, parties, rounds=1)
+    method.conclude(outcome.fed, nested(outcome.server))
+    expected = [(int(g.train.sum()), int((g.val | g.test).sum()), False) for g in parties]
+    assert seen == expected * 2
 
 
 def test_the_width_is_the_models():

@@ -27,3 +27,17 @@ def test_unknown_figures_are_named():
         studies["run"]().figure(found(1), "test_f1>augmented_round")
     with pytest.raises(AtollError, match="merged_round"):
         studies["run"]().figure(found(1), "test_accuracy>merged_round")
+
+
+def test_scores_on_the_whole_graph_are_read_where_there_are_some():
+    """Validation on clients' own nodes chooses, among the rounds that have been tested."""
+    curves = {
+        "round": np.array([1, 2, 3, 4]),
+        "val_accuracy": np.array([90.0, 60.0, 80.0, 70.0]),
+        "test_weighted_whole": np.array([50.0, 51.0, np.nan, 53.0]),
+        "test_weighted_accuracy": np.array([10.0, 11.0, 12.0, 13.0]),
+    }
+    found = Findings({"augmented_round": 1.0}, curves, 1)
+    study = studies["run"]()
+    assert study.figure(found, "test_weighted_whole>augmented_round") == 53.0
+    assert study.figure(found, "test_weighted_accuracy>augmented_round") == 12.0

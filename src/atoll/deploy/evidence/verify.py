@@ -15,7 +15,7 @@ from atoll.deploy.evidence.chain import FILE, Broken, Record, read_chain
 from atoll.deploy.evidence.sealing import CLOSED, SERVER, SITE, digests
 from atoll.deploy.evidence.signing import is_signed
 from atoll.errors import AtollError
-from atoll.experiment.result import is_complete
+from atoll.experiment.run_dir import is_complete
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atoll.deploy.engine import Engine, Launch
-from atoll.deploy.flare.kits import keep_storage_in, make_kits
+from atoll.deploy.flare.kits import install, keep_storage_in, make_kits, request, sign
 from atoll.deploy.flare.operator import FlareOperator
 from atoll.deploy.operator import Operator
 from atoll.deploy.processes import python
@@ -23,6 +23,17 @@ class Flare(Engine):
 
     def make_kits(self, out: Path, server: str, port: int, sites: Sequence[str]) -> None:
         make_kits(out, server, port, sites)
+
+    def request(self, kit: Path, site: str) -> str:
+        return request(kit, site)
+
+    def sign(self, out: Path, site: str, request: str) -> dict[str, str]:
+        return sign(out, site, request)
+
+    def install(
+        self, kit: Path, site: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        install(kit, site, server, port, given)
 
     def server(self, kit: Path, host: str | None = None) -> Launch:
         if host is not None:

@@ -6,15 +6,18 @@ import contextlib
 import io
 import json
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from atoll.deploy.flare.certificates import check_given, make_request, signed
 from atoll.errors import AtollError
-from atoll.files import PRIVATE, folder_whole, make_folder, write_json
+from atoll.files import PRIVATE, folder_whole, make_folder, write_bytes, write_json
 
 OPERATOR = "operator@atoll.org"
 _ORG, _PROJECT = "atoll", "atoll"
+_KEY = Path("startup") / "client.key"
 _SECONDS_WITHOUT_HEARTBEAT = 40
 # The only classes of ours that FLARE may make.
 CONTROLLER, EXECUTOR = (
@@ -59,6 +62,43 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
             for path in [part, *part.rglob("*")]:
                 path.chmod(0o700 if path.is_dir() or path.suffix == ".sh" else PRIVATE)
     _keep_no_keys(workspace)
+
+
+def request(kit: Path, site: str) -> str:
+    """See :meth:`atoll.deploy.engine.Engine.request`."""
+    return make_request(kit / _KEY, site)
+
+
+def sign(out: Path, site: str, asked: str) -> dict[str, str]:
+    """See :meth:`atoll.deploy.engine.Engine.sign`."""
+    return signed(out / "authority" / _PROJECT / "state" / "cert.json", site, _ORG, asked)
+
+
+def install(kit: Path, site: str, server: str, port: int, given: Mapping[str, str]) -> None:
+    """See :meth:`atoll.deploy.engine.Engine.install`.
+
+    Settings and scripts are made here, by FLARE's own tool, under an authority that is thrown away
+    at once: so they are this site's own, and the true authority's answer has certificates alone.
+    """
+    try:
+        certificate, root = given["certificate"].encode(), given["root"].encode()
+    except KeyError:
+        raise AtollError("the answer has no certificates; get it anew.") from None
+    check_given(kit / _KEY, certificate, root, site)
+    with tempfile.TemporaryDirectory(dir=kit) as folder:
+        made = _provision(Path(folder), server, port, [site]) / site
+        own = {"client.crt": certificate, "rootCA.pem": root, "client.key": None}
+        for path in sorted(made.rglob("*")):
+            if path.is_file() and path.name not in own:
+                write_bytes(kit / path.relative_to(made), path.read_bytes(), _mode(path))
+    for name, content in own.items():
+        if content is not None:
+            write_bytes(kit / "startup" / name, content, PRIVATE)
+    _own_rules(kit, f"site-{site}")
+
+
+def _mode(path: Path) -> int:
+    return 0o700 if path.suffix == ".sh" else PRIVATE
 
 
 def _keep_no_keys(workspace: Path) -> None:

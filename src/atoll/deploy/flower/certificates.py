@@ -7,10 +7,12 @@ import ipaddress
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from atoll.errors import AtollError
 from atoll.files import PRIVATE, write_bytes
 
 _DAYS = 360
@@ -48,9 +50,9 @@ def make_server_certificate(authority: Path, folder: Path, host: str) -> None:
     issuer = x509.load_pem_x509_certificate((authority / "ca.pem").read_bytes())
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    names: list[x509.GeneralName] = [_host(host)]
-    if host in ("localhost", "127.0.0.1"):
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    # Its own processes and its operator dial loopback.
+    here = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    names: list[x509.GeneralName] = list(dict.fromkeys((_host(host), *here)))
     authority_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = (
         _builder(_name(host), issuer.subject, key.public_key())
@@ -78,6 +80,18 @@ def make_site_key(private: Path, public: Path) -> None:
     )
     write_bytes(private, secret, PRIVATE)
     write_bytes(public, shown + b"\n", PRIVATE)
+
+
+def checked_site_key(shown: str, site: str) -> str:
+    """A site's public key as it came from there, in the one form that Flower registers."""
+    try:
+        key = serialization.load_ssh_public_key(shown.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise AtollError(f"the request of '{site}' has no key of Flower's in it; make it anew.")
+    form = serialization.PublicFormat.OpenSSH
+    return key.public_bytes(serialization.Encoding.OpenSSH, form).decode() + "\n"
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atoll.deploy.engine import Engine, Launch
-from atoll.deploy.flower.kits import forget, kit_facts, make_kits
+from atoll.deploy.flower.front import can_tell_users
+from atoll.deploy.flower.kits import (
+    forget,
+    install,
+    kit_facts,
+    make_kits,
+    new_control_port,
+    request,
+    sign,
+)
 from atoll.deploy.flower.operator import FlowerOperator
-from atoll.deploy.flower.programs import flower_environment
+from atoll.deploy.flower.programs import flower_environment, site_environment
 from atoll.deploy.operator import Operator
 from atoll.deploy.processes import free_port, python, tool
 from atoll.errors import AtollError
 
-_THIS_MACHINE = "127.0.0.1"
+_THIS_MACHINE, _EVERYWHERE = "127.0.0.1", "0.0.0.0"
 
 
 class Flower(Engine):
@@ -23,8 +32,18 @@ class Flower(Engine):
     own_machine = _THIS_MACHINE
 
     def make_kits(self, out: Path, server: str, port: int, sites: Sequence[str]) -> None:
-        _refuse_elsewhere(server)
         make_kits(out, server, port, sites)
+
+    def request(self, kit: Path, site: str) -> str:
+        return request(kit)
+
+    def sign(self, out: Path, site: str, request: str) -> dict[str, str]:
+        return sign(out, site, request)
+
+    def install(
+        self, kit: Path, site: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        install(kit, server, port, given)
 
     def forget(self, out: Path, site: str) -> None:
         super().forget(out, site)
@@ -32,18 +51,22 @@ class Flower(Engine):
 
     def server(self, kit: Path, host: str | None = None) -> Launch:
         facts = kit_facts(kit)
-        _refuse_elsewhere(str(facts["server"]))
-        _refuse_elsewhere(host or _THIS_MACHINE)
+        outward = host or (_THIS_MACHINE if _is_here(str(facts["server"])) else _EVERYWHERE)
+        if not (_is_here(outward) or can_tell_users()):
+            raise AtollError(
+                f"Flower can't serve '{outward}' on this system, which does not say whose a "
+                f"connection is, so that anybody here could start runs; use --engine nvflare."
+            )
         command = [
-            tool("flower-superlink"),
+            *python("-m", "atoll.deploy.flower.superlink", outward, str(facts["port"])),
             *("--ssl-ca-certfile", str(kit / "ca.pem")),
             *("--ssl-certfile", str(kit / "server.pem")),
             *("--ssl-keyfile", str(kit / "server.key")),
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
             *("--database", str((kit / "superlink.db").resolve())),
-            *("--host", host or _THIS_MACHINE),
-            *("--port", str(facts["port"])),
+            *("--host", _THIS_MACHINE),
+            *("--port", str(new_control_port(kit))),
         ]
         return Launch(command, flower_environment(kit))
 
@@ -57,7 +80,7 @@ class Flower(Engine):
             *("--auth-supernode-private-key", str(kit / "site.key")),
             *("--host", _THIS_MACHINE, "--port", str(free_port())),
         ]
-        return Launch(command, flower_environment(kit))
+        return Launch(command, site_environment(kit))
 
     def port(self, kit: Path) -> int:
         return int(kit_facts(kit)["port"])
@@ -68,10 +91,5 @@ class Flower(Engine):
         return operator
 
 
-def _refuse_elsewhere(host: str) -> None:
-    """Flower's control interface is on the sites' own port and asks nobody who they are."""
-    if host not in ("localhost", _THIS_MACHINE):
-        raise AtollError(
-            f"Flower can't serve '{host}', only this machine: its server takes orders, and code "
-            f"for all sites, from anybody who reaches its port; use --engine nvflare."
-        )
+def _is_here(host: str) -> bool:
+    return host in ("localhost", _THIS_MACHINE)

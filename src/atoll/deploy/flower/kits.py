@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from atoll.deploy.operator import OutOfTouch
+from atoll.deploy.processes import free_port
 from atoll.errors import AtollError
-from atoll.files import PRIVATE, folder_whole, write_json
+from atoll.files import PRIVATE, folder_whole, write_json, write_text
 
 PUBLIC_KEYS, REGISTERED = "sites", "registered.json"
+_CONTROL = "control.json"
+_SECRET, _PUBLIC = "site.key", "site.pub"
 
 
 def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
@@ -35,9 +39,33 @@ def make_kits(out: Path, server: str, port: int, sites: Sequence[str]) -> None:
     if not (out / "server" / "server.pem").is_file():
         make_server_certificate(authority, out / "server", server)
     for site in sites:
-        secret, public = out / f"site-{site}" / "site.key", public_key(out / "operator", site)
+        secret, public = out / f"site-{site}" / _SECRET, public_key(out / "operator", site)
         if not (secret.is_file() and public.is_file()):
             make_site_key(secret, public)
+
+
+def request(kit: Path) -> str:
+    """See :meth:`atoll.deploy.engine.Engine.request`."""
+    from atoll.deploy.flower.certificates import make_site_key
+
+    make_site_key(kit / _SECRET, kit / _PUBLIC)
+    return (kit / _PUBLIC).read_text()
+
+
+def sign(out: Path, site: str, asked: str) -> dict[str, str]:
+    """See :meth:`atoll.deploy.engine.Engine.sign`; the operator registers the site's key."""
+    from atoll.deploy.flower.certificates import checked_site_key
+
+    write_text(public_key(out / "operator", site), checked_site_key(asked, site), PRIVATE)
+    return {"root": (out / "authority" / "ca.pem").read_text()}
+
+
+def install(kit: Path, server: str, port: int, given: Mapping[str, str]) -> None:
+    """See :meth:`atoll.deploy.engine.Engine.install`."""
+    if "root" not in given:
+        raise AtollError("the answer has no certificate; get it anew.")
+    write_text(kit / "ca.pem", given["root"], PRIVATE)
+    write_json(kit / "kit.json", {"server": server, "port": port, "engine": "flower"}, PRIVATE)
 
 
 def forget(operator: Path, site: str) -> None:
@@ -52,6 +80,21 @@ def forget(operator: Path, site: str) -> None:
 
 def public_key(operator: Path, site: str) -> Path:
     return operator / PUBLIC_KEYS / f"{site}.pub"
+
+
+def new_control_port(kit: Path) -> int:
+    """Where the operator of this machine will find the server; noted in the server's kit."""
+    port = free_port()
+    write_json(kit / _CONTROL, {"port": port}, PRIVATE)
+    return port
+
+
+def control_port(operator: Path) -> int:
+    """Where the server of the kit beside an operator's takes orders."""
+    try:
+        return int(json.loads((operator.parent / "server" / _CONTROL).read_text())["port"])
+    except (OSError, ValueError, KeyError):
+        raise OutOfTouch("no server has been started from the kit beside the operator's") from None
 
 
 def kit_facts(kit: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from atoll.deploy.flower.kits import PUBLIC_KEYS, REGISTERED, kit_facts
+from atoll.deploy.flower.kits import PUBLIC_KEYS, REGISTERED, control_port, kit_facts
 from atoll.deploy.flower.programs import flower_environment
 from atoll.deploy.operator import JobState, Operator, OutOfTouch
 from atoll.deploy.plan import Plan
@@ -52,9 +52,9 @@ class FlowerOperator(Operator):
     def __init__(self, kit: Path) -> None:
         self.kit = kit.resolve()
         self.env = flower_environment(kit)
-        facts = kit_facts(kit)
+        kit_facts(kit)  # what is no kit is said here
         connection = {
-            "address": f"{facts['server']}:{facts['port']}",
+            "address": f"127.0.0.1:{control_port(self.kit)}",
             "root-certificates": str(self.kit / "ca.pem"),
         }
         config = {"superlink": {"default": "atoll", "atoll": connection}}

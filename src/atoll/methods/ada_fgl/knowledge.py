@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.graph import Graph, dense
 from atoll.ops.ragged import segment_mean
 from atoll.ops.sparse import Sparse
@@ -68,7 +69,7 @@ def smoothed(graph: Graph, unit: Tensor, alpha: float, level: float, hops: int) 
             out[rows] += (1 - alpha) * (alike.to(y.dtype) @ y)
         return out + y
 
-    x = torch.from_numpy(dense(graph.x)).to(unit.dtype)
+    x = of_numpy(dense(graph.x)).to(unit.dtype)
     scale = spread(torch.ones_like(unit[:, :1])).rsqrt()
     found = [x]
     for _ in range(hops):
@@ -103,10 +104,13 @@ def homophily(cohort: Cohort, rng: CohortRng) -> Tensor:
 
 def _halves(cohort: Cohort, rng: CohortRng) -> tuple[Tensor, Tensor]:
     """Training nodes that show their labels, and the others, at least as many."""
-    train, client = cohort.rows("train").numpy(), cohort.batch[cohort.rows("train")].numpy()
+    train, client = (
+        cohort.rows("train").cpu().numpy(),
+        cohort.batch[cohort.rows("train")].cpu().numpy(),
+    )
     shown, hidden = [], []
     for position, stream in enumerate(rng.streams):
         mixed = stream.permutation(train[client == position])
         shown.append(mixed[: len(mixed) // 2])
         hidden.append(mixed[len(mixed) // 2 :])
-    return torch.from_numpy(np.concatenate(shown)), torch.from_numpy(np.concatenate(hidden))
+    return of_numpy(np.concatenate(shown)), of_numpy(np.concatenate(hidden))

@@ -10,6 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.graph import Graph, undirected_edges
 from atoll.leaves import Ragged
 
@@ -40,7 +41,7 @@ def best_links(
         if linked is not None:
             _forbid(scores, block, linked)
         best, node = _top(scores, count)
-        pairs = torch.stack([torch.from_numpy(block)[:, None].expand_as(node), node], dim=2)
+        pairs = torch.stack([of_numpy(block)[:, None].expand_as(node), node], dim=2)
         found.append(pairs[best > -torch.inf])
     return torch.cat(found)
 
@@ -68,8 +69,8 @@ def of_anchors(z: Tensor, cohort: Cohort) -> Ragged:
 def _forbid(scores: Tensor, rows: np.ndarray, linked: sparse.csr_array) -> None:
     neighbours = linked[rows]
     at = np.repeat(np.arange(len(rows)), np.diff(neighbours.indptr))
-    scores[torch.from_numpy(at), torch.from_numpy(neighbours.indices.astype(np.int64))] = -torch.inf
-    scores[torch.arange(len(rows)), torch.from_numpy(rows)] = -torch.inf
+    scores[of_numpy(at), of_numpy(neighbours.indices.astype(np.int64))] = -torch.inf
+    scores[torch.arange(len(rows)), of_numpy(rows)] = -torch.inf
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -114,7 +115,9 @@ def augmented(cohort: Cohort, links: Ragged) -> Cohort:
 
     def build() -> Cohort:
         blocks = zip(cohort.graphs, links.blocks(), strict=True)
-        return cohort.with_graphs([with_links(graph, block.numpy()) for graph, block in blocks])
+        return cohort.with_graphs(
+            [with_links(graph, block.cpu().numpy()) for graph, block in blocks]
+        )
 
     return cohort.latest("augmented", (links,), build)
 
@@ -126,7 +129,7 @@ LINK_FIGURES = ("links_added", "links_ends", "links_alike")
 def link_figures(links: Tensor, y: np.ndarray) -> tuple[float, float, float]:
     """Of links ``[m, 2]`` from anchors to other nodes: how many, to how many different nodes, and
     the share that joins one class, of those whose classes are known; 0 where there are none."""
-    start, end = links.numpy().T
+    start, end = links.cpu().numpy().T
     known = (y[start] >= 0) & (y[end] >= 0)
     alike = float((y[start] == y[end])[known].mean()) if known.any() else 0.0
     return float(len(links)), float(len(np.unique(end))), alike

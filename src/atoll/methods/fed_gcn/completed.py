@@ -75,8 +75,8 @@ def completed(cohort: Cohort, degree: Ragged, further: Ragged) -> Cohort:
         return cohort
 
     def build() -> Cohort:
-        degree_K = [block.double().numpy() for block in degree.blocks()]
-        further_K = [block.double().numpy() for block in further.blocks()]
+        degree_K = [block.double().cpu().numpy() for block in degree.blocks()]
+        further_K = [block.double().cpu().numpy() for block in further.blocks()]
         inputs = Completed(cohort.graphs, degree_K, further_K, cohort.dtype)
         return cohort.with_inputs(inputs)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.leaves import Ragged
 
 
@@ -18,7 +18,7 @@ class Exchange:
     """
 
     def __init__(self, numbers: Mapping[int, Tensor], hops: int, floor: int) -> None:
-        self._number = {client: block.numpy() for client, block in numbers.items()}
+        self._number = {client: block.cpu().numpy() for client, block in numbers.items()}
         self._hops, self._floor = hops, floor
         self._size = 1 + max((int(n.max()) for n in self._number.values() if len(n)), default=-1)
         self._held = self._none(np.int64)
@@ -89,8 +89,8 @@ class Exchange:
         blocks = []
         for k, n in self._number.items():
             block = table.new_zeros(len(n), table.shape[1])
-            given = torch.from_numpy(self._given[k])
-            block[given] = table[torch.from_numpy(self._row[n][self._given[k]])]
+            given = of_numpy(self._given[k])
+            block[given] = table[of_numpy(self._row[n][self._given[k]])]
             blocks.append(block)
         return Ragged.of(blocks)
 
@@ -107,8 +107,8 @@ class Exchange:
         return total
 
     def _ragged(self, parts: Mapping[int, np.ndarray]) -> Ragged:
-        return Ragged.of([torch.from_numpy(parts[k]) for k in self._number])
+        return Ragged.of([of_numpy(parts[k]) for k in self._number])
 
 
 def _by_client(clients: Sequence[int], blocks: Sequence[Tensor]) -> dict[int, np.ndarray]:
-    return {client: block.numpy() for client, block in zip(clients, blocks, strict=True)}
+    return {client: block.cpu().numpy() for client, block in zip(clients, blocks, strict=True)}

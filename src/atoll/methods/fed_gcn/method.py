@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.graph import Graph, dense
@@ -169,8 +170,7 @@ class FedGCN(GlobalModel):
         client.state["border"]["elsewhere"] = anchor["elsewhere"]
         counted = [near.count() for near in self.neighbours(client)]
         number, own, shared = (
-            Ragged.of([torch.from_numpy(part) for part in parts])
-            for parts in zip(*counted, strict=True)
+            Ragged.of([of_numpy(part) for part in parts]) for parts in zip(*counted, strict=True)
         )
         return Reply(neighbours={"number": number}, degree={"own": own, "shared": shared})
 
@@ -205,13 +205,13 @@ class FedGCN(GlobalModel):
     def neighbours(self, client: Client) -> list[Neighbours]:
         elsewhere = client.state["border"]["elsewhere"].blocks()
         pairs = zip(client.cohort.graphs, elsewhere, strict=True)
-        return [Neighbours(graph, known.numpy()) for graph, known in pairs]
+        return [Neighbours(graph, known.cpu().numpy()) for graph, known in pairs]
 
     def sums(self, client: Client) -> list[Tensor]:
         degree_K = client.state["border"]["degree"].blocks()
         pairs = zip(self.neighbours(client), degree_K, strict=True)
-        sums = (near.sums(degree.numpy(), self.hops == 2) for near, degree in pairs)
-        return [torch.from_numpy(dense(part)).to(client.dtype) for part in sums]
+        sums = (near.sums(degree.cpu().numpy(), self.hops == 2) for near, degree in pairs)
+        return [of_numpy(dense(part)).to(client.dtype) for part in sums]
 
     def view(self, client: Client) -> Client:
         """The clients on graphs whose first propagation is complete."""
@@ -238,4 +238,4 @@ class FedGCN(GlobalModel):
 
 
 def _per_anchor(client: Client, read: Callable[[Graph], np.ndarray]) -> Ragged:
-    return Ragged.of([torch.from_numpy(np.asarray(read(g))) for g in client.cohort.graphs])
+    return Ragged.of([of_numpy(np.asarray(read(g))) for g in client.cohort.graphs])

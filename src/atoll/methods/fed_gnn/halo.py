@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.cohort.extended import Extended
 from atoll.cohort.inputs import Inputs, Neighbourhood, Operator
+from atoll.device import kept_per_device, of_numpy
 from atoll.graph import Graph, make_graph
 from atoll.leaves import Ragged
 from atoll.models.base import Model
@@ -36,7 +37,7 @@ def first_products(model: Model, params_K: Mapping[str, Tensor], cohort: Cohort)
     return recording.products
 
 
-@lru_cache(maxsize=8)
+@kept_per_device(maxsize=8)
 def layout(model: Model, features: int, classes: int) -> Layout:
     """The names and widths of a model's first products, found on a graph of one node."""
     x, no_edges = np.zeros((1, features), dtype=np.float32), np.zeros((2, 0), dtype=np.int64)
@@ -106,7 +107,7 @@ class Halo(Extended):
     @cached_property
     def edges(self) -> Tensor:
         """The clients' own edges, and those between halo nodes and hosts in both directions."""
-        hosts = [h.numpy() for h in self._hosts.blocks()]
+        hosts = [h.cpu().numpy() for h in self._hosts.blocks()]
         halo = [np.arange(n, n + len(h)) for n, h in zip(self.home.sizes, hosts, strict=True)]
         host, node = self.rows_of(hosts), self.rows_of(halo)
         own = self.rows_of([g.edges for g in self.home.graphs])
@@ -128,7 +129,7 @@ class Halo(Extended):
         def build() -> sparse.csr_array:
             if self._given is not None:
                 return self._given(name)
-            source, target = self.edges.numpy()
+            source, target = self.edges.cpu().numpy()
             n = sum(self.sizes)
             weights = self._weights()
             adjacency = sparse.csr_array((weights, (target, source)), shape=(n, n))
@@ -156,7 +157,7 @@ class Halo(Extended):
         # A halo node is one hop further away than its host.
         pairs = zip(self.home.graphs, inside_K, strict=True)
         within_K = [k_hop_nodes(graph, reach - 1, inside) for graph, inside in pairs]
-        hosts_K = [hosts.numpy() for hosts in self._hosts.blocks()]
+        hosts_K = [hosts.cpu().numpy() for hosts in self._hosts.blocks()]
         kept_K = [np.isin(*pair) for pair in zip(hosts_K, within_K, strict=True)]
         hosts = [
             np.searchsorted(own, host[kept])
@@ -166,11 +167,11 @@ class Halo(Extended):
             np.concatenate([own, n + np.flatnonzero(kept)])
             for n, own, kept in zip(self.home.sizes, own_K, kept_K, strict=True)
         ]
-        sizes, rows = tuple(map(len, hosts)), self.rows_of(rows_K).numpy()
+        sizes, rows = tuple(map(len, hosts)), self.rows_of(rows_K).cpu().numpy()
         part = Halo(
             home,
-            Ragged(torch.from_numpy(np.concatenate(hosts)), sizes),
-            Ragged(self._embedding.values[torch.from_numpy(np.concatenate(kept_K))], sizes),
+            Ragged(of_numpy(np.concatenate(hosts)), sizes),
+            Ragged(self._embedding.values[of_numpy(np.concatenate(kept_K))], sizes),
             self._columns,
             lambda name: self._matrix(name)[rows][:, rows],
         )

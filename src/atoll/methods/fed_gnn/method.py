@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.leaves import Ragged, RaggedLike
@@ -87,7 +88,7 @@ class FedGNN(GlobalModel):
         numbers = info.anchors or (np.zeros(0, dtype=np.int64),) * info.clients
         return super().start(info, seed) | {
             "embedding": {"row": torch.zeros(width, dtype=info.dtype)},
-            "anchor": {"number": Ragged.of([torch.from_numpy(n) for n in numbers])},
+            "anchor": {"number": Ragged.of([of_numpy(n) for n in numbers])},
             "halo": {"sent": torch.tensor(0)},
         }
 
@@ -167,7 +168,7 @@ class FedGNN(GlobalModel):
         linked_to = halo["linked_to"]
         if self.needs_anchors:  # the server knows a client's anchors by number, not by row
             pairs = zip(cohort.graphs, linked_to.blocks(), strict=True)
-            linked_to = Ragged.of([torch.from_numpy(g.anchors)[at] for g, at in pairs])
+            linked_to = Ragged.of([of_numpy(g.anchors)[at] for g, at in pairs])
         return client.on(with_halo(cohort, linked_to, halo["embedding"], self.layout(cohort)))
 
     def layout(self, sizes: Info | Cohort) -> Layout:
@@ -191,6 +192,6 @@ class FedGNN(GlobalModel):
                 update = update.clamp(-self.clip, self.clip)
             if self.noise:
                 drawn = [s.laplace(0.0, self.noise, p.shape[1:]) for s in client.rng.streams]
-                update = update + torch.from_numpy(np.stack(drawn)).to(p.dtype)
+                update = update + of_numpy(np.stack(drawn)).to(p.dtype)
             sent[name] = model[name] + update
         return sent

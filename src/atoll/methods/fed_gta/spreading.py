@@ -12,6 +12,7 @@ from torch.nn.functional import one_hot
 
 from atoll.cohort import Cohort
 from atoll.cohort.inputs import Operator
+from atoll.device import of_numpy
 from atoll.graph import Graph
 from atoll.ops.ragged import segment_mean, segment_sum
 from atoll.ops.sparse import Sparse, block_diagonal, neighbour_operator
@@ -76,7 +77,7 @@ def _labels(cohort: Cohort, like: Tensor) -> Tensor:
 
 def _degrees(cohort: Cohort) -> Tensor:
     def count() -> Tensor:
-        parts = [torch.from_numpy(_degree(graph)) for graph in cohort.graphs]
+        parts = [of_numpy(_degree(graph)) for graph in cohort.graphs]
         return torch.cat(parts).to(cohort.dtype)
 
     return cohort.cached("degrees", count)

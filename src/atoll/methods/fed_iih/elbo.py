@@ -11,6 +11,7 @@ from torch.nn.functional import softplus
 from torch.utils.checkpoint import checkpoint
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.methods.fed_iih.latent import gaussian_kl
 from atoll.ops.ragged import segment_mean, segment_sum
 from atoll.rng import CohortRng
@@ -42,7 +43,7 @@ def negative_elbo(
             for stream, size in zip(rng.streams, cohort.sizes, strict=True)
         ]
     )
-    z = mean + torch.from_numpy(noise).to(mean.dtype) * (log_var / 2).exp()
+    z = mean + of_numpy(noise).to(mean.dtype) * (log_var / 2).exp()
     return links_unlikely(z.flatten(1), cohort) + from_client_K + from_all_K
 
 

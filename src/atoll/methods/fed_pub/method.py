@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.tables import updated
@@ -58,6 +59,7 @@ class FedPub(Method):
     """
 
     paper = ("fed-pub/table-2",)
+    samples_nodes = True
 
     private = PRIVATE | {"mask", "weight"}
     # How likely an edge between the proxy's blocks is.
@@ -136,7 +138,7 @@ class FedPub(Method):
         theta = times(w, mu)
         loss_K = client.loss(theta, training=True) + self.proximal * sq_dist(theta, given)
         if mu:
-            total_K = torch.stack([m.flatten(1).abs().sum(1) for m in mu.values()]).sum(0)
+            total_K = torch.stack([vector_norm(m.flatten(1), 1, 1) for m in mu.values()]).sum(0)
             count = sum(m[0].numel() for m in mu.values()) if self.l1_norm == "mean" else 1
             loss_K = loss_K + self.l1 * total_K / count
         return loss_K

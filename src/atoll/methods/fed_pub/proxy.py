@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import kept_per_device
 from atoll.graph import Graph, make_graph
 from atoll.models.base import Model
 from atoll.ops.similarity import cosine
@@ -48,7 +48,7 @@ def _normal_features(
     return make_graph(x, edges, np.zeros(nodes, dtype=np.int64), classes=classes, name="proxy")
 
 
-@lru_cache(maxsize=4)
+@kept_per_device(maxsize=4)
 def proxy_cohort(
     kind: ProxyKind,
     features: int,

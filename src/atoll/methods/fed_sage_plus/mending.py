@@ -15,6 +15,7 @@ from atoll.cohort import Cohort
 from atoll.cohort.extended import Extended
 from atoll.cohort.inputs import Neighbourhood
 from atoll.cohort.whole import Whole
+from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
 from atoll.leaves import Ragged
 from atoll.ops.ragged import ragged_linear
@@ -70,7 +71,7 @@ class Impaired:
         first = torch.repeat_interleave(self.start[owner] - (choices.cumsum(0) - choices), choices)
         candidate = self.neighbour[first + torch.arange(len(row))]
         distance = (rows.detach()[row] - self.x[candidate]).square().sum(1)
-        order = torch.from_numpy(np.lexsort((distance.numpy(), row.numpy())))
+        order = of_numpy(np.lexsort((distance.cpu().numpy(), row.cpu().numpy())))
         best = order[(choices.cumsum(0) - choices)[choices > 0]]
         return row[best], self.x[candidate[best]]
 
@@ -93,11 +94,11 @@ def _packed(cohort: Cohort, parts: Sequence[Hidden]) -> Impaired:
     degree = np.concatenate([np.diff(part.graph.adjacency.indptr) for part in parts])
     return Impaired(
         cohort=cohort.with_graphs([part.graph for part in parts]),
-        missing=torch.from_numpy(missing.astype(np.int64)),
-        start=torch.from_numpy((np.cumsum(missing) - missing).astype(np.int64)),
-        neighbour=torch.from_numpy(np.concatenate(neighbour).astype(np.int64)),
-        x=torch.from_numpy(np.concatenate([dense(part.x) for part in parts])).to(cohort.dtype),
-        degree=torch.from_numpy(degree).to(cohort.dtype),
+        missing=of_numpy(missing.astype(np.int64)),
+        start=of_numpy((np.cumsum(missing) - missing).astype(np.int64)),
+        neighbour=of_numpy(np.concatenate(neighbour).astype(np.int64)),
+        x=of_numpy(np.concatenate([dense(part.x) for part in parts])).to(cohort.dtype),
+        degree=of_numpy(degree).to(cohort.dtype),
         nodes=torch.tensor([part.graph.nodes for part in parts], dtype=cohort.dtype),
     )
 
@@ -110,14 +111,14 @@ def nearest_node(graph: Graph, rows: Tensor) -> Tensor:
             x: Sparse | Tensor = Sparse(sparse.csr_array(graph.x), rows.dtype)
             squares = sparse.csr_array(graph.x).power(2).sum(axis=1)
         else:
-            x = torch.from_numpy(np.asarray(graph.x)).to(rows.dtype)
+            x = of_numpy(np.asarray(graph.x)).to(rows.dtype)
             squares = np.square(np.asarray(graph.x), dtype=np.float64).sum(axis=1)
-        return x, torch.from_numpy(np.asarray(squares)).to(rows.dtype)
+        return x, of_numpy(np.asarray(squares)).to(rows.dtype)
 
-    x, squares = graph.cached(f"features and squares {rows.dtype}", build)
+    x, squares = graph.cached(f"features and squares {rows.dtype} on {rows.device}", build)
     # |x_u - r|^2 without |r|^2, which is the same for every u.
     nearest = (squares[:, None] - 2 * (x @ rows.T.contiguous())).argmin(0)
-    return torch.from_numpy(dense(graph.x[nearest.numpy()])).to(rows.dtype)
+    return of_numpy(dense(graph.x[nearest.cpu().numpy()])).to(rows.dtype)
 
 
 def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
@@ -160,7 +161,9 @@ class Mended(Extended):
     def __init__(self, cohort: Cohort, counts: Ragged, rows: Ragged) -> None:
         super().__init__(cohort.inputs, rows.sizes)
         parts = zip(cohort.graphs, counts.blocks(), rows.blocks(), strict=True)
-        self._graphs = Whole([mended(g, c.numpy(), r.numpy()) for g, c, r in parts], self.dtype)
+        self._graphs = Whole(
+            [mended(g, c.cpu().numpy(), r.cpu().numpy()) for g, c, r in parts], self.dtype
+        )
         self._generated = rows
 
     @property

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.methods.fed_sage_plus.mending import Impaired
 from atoll.models.base import add_bias, fan_in
 from atoll.ops.dropout import dropout
@@ -86,7 +87,7 @@ class NeighbourGenerator:
         noise = [
             s.standard_normal((m, self.latent)) for s, m in zip(rng.streams, sizes, strict=True)
         ]
-        noisy = z.index_select(0, owner) + torch.from_numpy(np.concatenate(noise)).to(z.dtype)
+        noisy = z.index_select(0, owner) + of_numpy(np.concatenate(noise)).to(z.dtype)
         h = _dense(noisy, p, "feature1", sizes).relu()
         h = dropout(h, self.dropout, rng if training else None, sizes)
         rows = _dense(h, p, "feature2", sizes).tanh()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.federation.protocol import Federation, Replies
 from atoll.federation.validation import log
 from atoll.leaves import Ragged
@@ -27,7 +28,7 @@ def chosen_rows(sizes: Sequence[int], turn: Mapping[str, Tensor], coins: CohortR
     quota = int(turn["quota"][0])
     chosen, first = [], 0
     for size, stream in zip(sizes, coins.streams, strict=True):
-        rows = torch.from_numpy(stream.permutation(size)[:quota])
+        rows = of_numpy(stream.permutation(size)[:quota])
         chosen.append(first + rows.sort().values)
         first += size
     return Ragged.of(chosen)

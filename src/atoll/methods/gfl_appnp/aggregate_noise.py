@@ -20,7 +20,6 @@ drawn. What concerns W2, ``[c, H, c]`` per client, is small and drawn whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from atoll.device import kept_per_device, of_numpy
 from atoll.federation.protocol import Federation
 from atoll.leaves import Ragged, Rows
 from atoll.methods.gfl_appnp.compensation import AtRows
@@ -84,12 +84,15 @@ class AggregateNoise(NamedTuple):
         return rest
 
 
-def noise_source(weights: Tensor, moments: Rows, trains: Tensor) -> dict[str, Any]:
+def noise_source(
+    weights: Tensor, moments: Rows, trains: Tensor, scale: float = 1.0
+) -> dict[str, Any]:
     """What the server draws from: S of the T clients who train, and which features each has.
 
     ``weights [T, m]`` is A; of the m clients whose ``moments`` these are, T ``trains [m]``.
+    ``scale`` is the deviation of every client's noise.
     """
-    a = weights.double()
+    a = scale * weights.double()
     features = moments.at.take(trains.nonzero().flatten().tolist())
     return {"covariance": a @ a.T, "features": features}
 
@@ -127,11 +130,11 @@ def draw_noise(
     dtype = "float64" if model["lin1.weight"].dtype == torch.float64 else "float32"
 
     def normals(*shape: int) -> Tensor:
-        return torch.from_numpy(rng.standard_normal(shape, dtype=dtype))  # type: ignore[call-overload]
+        return of_numpy(rng.standard_normal(shape, dtype=dtype))  # type: ignore[call-overload]
 
     normal = normals(len(features.values), classes, hidden)
-    where = features.values.numpy().tobytes(), features.sizes
-    sharers = _sharers(covariance.numpy().tobytes(), *where)
+    where = features.values.cpu().numpy().tobytes(), features.sizes
+    sharers = _sharers(covariance.cpu().numpy().tobytes(), *where)
     rows = torch.empty_like(normal)
     for of in sharers:
         parts = of.root.to(normal.dtype) @ normal[of.row].flatten(2)
@@ -152,7 +155,7 @@ def noise_jacobian(sent: Mapping[str, Any], features: int) -> AtRows:
 
 
 # The same in every round, as long as the same clients answer.
-@lru_cache(maxsize=2)
+@kept_per_device(maxsize=2)
 def _sharers(covariance: bytes, at: bytes, sizes: tuple[int, ...]) -> tuple[Sharers, ...]:
     s = np.frombuffer(covariance).reshape(len(sizes), len(sizes))
     feature = np.frombuffer(at, dtype=np.int32)
@@ -166,5 +169,5 @@ def _sharers(covariance: bytes, at: bytes, sizes: tuple[int, ...]) -> tuple[Shar
         among = client[row]
         root = np.linalg.cholesky(s[among[:, :, None], among[:, None, :]])
         parts = (features[chosen].astype(np.int64), among, row, root)
-        found.append(Sharers(*map(torch.from_numpy, parts)))
+        found.append(Sharers(*map(of_numpy, parts)))
     return tuple(found)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.methods.base import Method
 from atoll.methods.client import Client
@@ -49,7 +49,7 @@ def batch_weights(points: Cohort, batch: int, steps: int, rng: CohortRng) -> Ten
             block = np.zeros((steps, size))
             np.put_along_axis(block, chosen, 1.0 / batch, axis=1)
             blocks.append(block)
-    return torch.from_numpy(np.concatenate(blocks, axis=1)).to(points.dtype)
+    return of_numpy(np.concatenate(blocks, axis=1)).to(points.dtype)
 
 
 def weighted_loss(logits: Tensor, points: Cohort, weights: Tensor) -> Tensor:

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.graph import dense
 from atoll.methods.gfl_appnp.batches import training_points
 from atoll.models.base import Model
-from atoll.models.mlp import MLP
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.sgd import SGD
 from atoll.tree import Params
@@ -34,10 +34,10 @@ from atoll.tree import Params
 
 def check_plain(model: Model, optimizer: Optimizer) -> None:
     """Refuse what the descent here is not written for."""
-    if not isinstance(model, MLP) or model.bias or model.dropout:
+    if getattr(model, "dropout", 0):
         raise AtollError(
-            "gfl-appnp encodes data points by an MLP without biases and dropout; set "
-            "model.name=mlp, model.bias=false and model.dropout=0."
+            "gfl-appnp compensates gradients of one function, which dropout would change at every "
+            "step; set model.dropout=0."
         )
     if optimizer != SGD(lr=optimizer.lr):
         raise AtollError(
@@ -219,8 +219,8 @@ def training_block(cohort: Cohort) -> Block:
         for at, graph in enumerate(points.graphs):
             x[at, : graph.nodes] = dense(graph.x)
             row[at, : graph.nodes] = torch.arange(ends[at], ends[at + 1])
-            target[at, torch.arange(graph.nodes), torch.from_numpy(graph.y)] = 1.0
-        x_K = torch.from_numpy(x).to(cohort.dtype)
+            target[at, torch.arange(graph.nodes), of_numpy(graph.y)] = 1.0
+        x_K = of_numpy(x).to(cohort.dtype)
         return Block(x_K, x_K @ x_K.mT, target, row, *_own_features(x_K))
 
     return cohort.cached("training block", build)

@@ -14,7 +14,6 @@ feature is zero in all of a client's points are zero and need not be sent either
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import kept_per_device, of_numpy
 from atoll.leaves import Ragged, Rows
 from atoll.ops.ragged import segment_mean
 from atoll.ops.sparse import Sparse
@@ -102,7 +102,7 @@ def _nonzero_rows(cohort: Cohort) -> _NonzeroRows:
     share = points.data / np.asarray(cohort.sizes)[client]
     of_masks = sparse.csr_array((share, (row, point)), shape=(len(keys), sum(cohort.sizes)))
     counts = np.bincount(keys // cohort.features, minlength=cohort.k)
-    at = torch.from_numpy((keys % cohort.features).astype(np.int32))
+    at = of_numpy((keys % cohort.features).astype(np.int32))
     return _NonzeroRows(Ragged(at, tuple(counts.tolist())), Sparse(of_masks, cohort.dtype))
 
 
@@ -112,13 +112,13 @@ def mix_moments(weights: Tensor, moments: Rows, features: int) -> Tensor:
     m, t, hidden = len(at.sizes), weights.shape[0], rows.shape[1]
     if _has_every_row(at, features):
         return (weights @ rows.view(m, -1)).view(t, features, hidden)
-    where = at.values.numpy().tobytes(), at.sizes, features
-    mixing = _mixing_of_rows(weights.numpy().tobytes(), weights.dtype, t, *where)
+    where = at.values.cpu().numpy().tobytes(), at.sizes, features
+    mixing = _mixing_of_rows(weights.cpu().numpy().tobytes(), weights.dtype, t, *where)
     return (mixing @ rows).view(t, features, hidden)
 
 
 # The weights and the clients' features are the same in every round.
-@lru_cache(maxsize=2)
+@kept_per_device(maxsize=2)
 def _mixing_of_rows(
     weights: bytes,
     dtype: torch.dtype,
@@ -157,7 +157,7 @@ def _features(cohort: Cohort) -> Sparse | Tensor:
         if stored <= _DENSE_ABOVE * x.shape[0] * x.shape[1]:
             return Sparse(sparse.csr_array(x), cohort.dtype)
         whole = x.toarray() if sparse.issparse(x) else x
-        return torch.from_numpy(whole).to(cohort.dtype)
+        return of_numpy(whole).to(cohort.dtype)
 
     return cohort.cached("features", build)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.leaves import RowsLike
 from atoll.methods.client import Client
 from atoll.methods.gfl_appnp.aggregate_noise import noise_jacobian
@@ -37,8 +39,11 @@ def like(model: Params, form: Form) -> dict[str, Any]:
     return {}
 
 
-def sent(points: Points, client: Client, model: Params, form: Form) -> dict[str, Any]:
-    """What K clients send of ``grad h_j``, the Jacobian of the mean of their points."""
+def sent(points: Points, client: Client, model: Params, form: Form, scale: float) -> dict[str, Any]:
+    """What K clients send of ``grad h_j``, the Jacobian of the mean of their points.
+
+    ``scale`` is the deviation of the noise, where there is noise.
+    """
     if form == "none":
         return {}
     cohort = client.cohort
@@ -48,7 +53,7 @@ def sent(points: Points, client: Client, model: Params, form: Form) -> dict[str,
     each_its_own = torch.eye(cohort.k, dtype=cohort.dtype)
     whole_K = mix_moments(each_its_own, moments_K, cohort.features)
     full = Structured(whole_K, units_K, model["lin2.weight"]).in_full()
-    return _with_noise(full, client.rng)
+    return in_form({"first": full.first_K, "second": full.second_K}, form, client.rng, scale)
 
 
 def mixed(weights: Tensor, jacobian: Parts, model: Params) -> Params:
@@ -74,11 +79,26 @@ def received(gradient: Parts, model: Params) -> Jacobian | None:
     return Sum(exact, noise_jacobian(gradient, features=len(model["lin1.weight"])))
 
 
-def _with_noise(jacobian: Full, rng: CohortRng) -> Params:
-    """Every entry with a standard normal number added, drawn client by client."""
-    for k, stream in enumerate(rng.streams):
-        for part in (jacobian.first_K[k], jacobian.second_K[k]):
-            dtype = "float64" if part.dtype == torch.float64 else "float32"
-            noise = stream.standard_normal(tuple(part.shape), dtype=dtype)  # type: ignore[call-overload]
-            part += torch.from_numpy(noise)
-    return {"first": jacobian.first_K, "second": jacobian.second_K}
+def in_form(jacobian_K: Params, form: Form, rng: CohortRng, scale: float) -> Params:
+    """Whole Jacobians as clients send them: all entries, with noise on them, or none."""
+    if form == "none":
+        return {}
+    if form == "noisy":
+        # Client by client, all of one's parts before the next client's: so its stream has it.
+        for k, stream in enumerate(rng.streams):
+            for part in jacobian_K.values():
+                _add_noise(part[k], stream, scale)
+    return jacobian_K
+
+
+def with_noise(values_K: Tensor, rng: CohortRng, scale: float) -> Tensor:
+    """K clients' numbers with normal noise added, in place."""
+    for values, stream in zip(values_K, rng.streams, strict=True):
+        _add_noise(values, stream, scale)
+    return values_K
+
+
+def _add_noise(values: Tensor, stream: np.random.Generator, scale: float) -> None:
+    dtype = "float64" if values.dtype == torch.float64 else "float32"
+    noise = stream.standard_normal(tuple(values.shape), dtype=dtype)  # type: ignore[call-overload]
+    values += scale * of_numpy(noise)

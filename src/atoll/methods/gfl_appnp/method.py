@@ -4,12 +4,15 @@ from dataclasses import field
 from typing import Literal
 
 import torch
+from torch import Tensor
 
+from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client
-from atoll.methods.gfl_appnp import jacobians
+from atoll.methods.gfl_appnp import any_encoder, jacobians
 from atoll.methods.gfl_appnp.aggregate_noise import noise_source, update_with_noise
 from atoll.methods.gfl_appnp.batches import batch_weights, training_points
 from atoll.methods.gfl_appnp.compensation import check_plain, descend, training_block
@@ -42,11 +45,19 @@ class GFLAPPNP(Method):
     that determine them (``encoder.py``), and of those only rows of features the client has. No
     Jacobian is ever formed: clients use vector-Jacobian products (``compensation.py``).
 
-    ``compensation``: ``exact``; ``noisy`` (V1) adds a standard normal number to every entry of
-    ``grad h_j`` before it is sent, in full, since noise has no structure; ``none`` (V2) leaves
-    gradients out, so that ``g = (y^ - y) A~_kk grad h``. With ``noise = "aggregate"`` noise is not
-    added where it is sent but drawn as the sums that reach those who train, in simulations only:
-    the same distribution for a thousandth of the numbers (``aggregate_noise.py``).
+    ``compensation``: ``exact``; ``noisy`` (V1) adds a normal number of deviation ``noise_scale``
+    (1 in the paper) to every entry of ``grad h_j`` before it is sent, in full, since noise has no
+    structure; ``none`` (V2) leaves gradients out, so that ``g = (y^ - y) A~_kk grad h``. With
+    ``noise = "aggregate"`` noise is not added where it is sent but drawn as the sums that reach
+    those who train, in simulations only: the same distribution for a thousandth of the numbers
+    (``aggregate_noise.py``).
+    ``hidden_noise`` is the deviation of normal noise on ``h_j`` itself, which the paper sends as it
+    is also in V1; its noise is drawn anew in every round, so that a server which averages over
+    rounds sees through it (docs/gfl-appnp.md measures how far).
+
+    The encoder may be any model without dropout. The paper's, an MLP without biases, has Jacobians
+    of a simple form; of others every entry travels (``any_encoder.py``), and models that look at
+    links see those among a client's own points.
 
     Where the text leaves room:
 
@@ -83,6 +94,8 @@ class GFLAPPNP(Method):
     epochs: int = 10
     compensation: jacobians.Form = "exact"
     noise: Literal["sent", "aggregate"] = "sent"
+    noise_scale: float = option(1.0, above=0)
+    hidden_noise: float = option(0.0, at_least=0)
     alpha: float = option(0.1, at_least=0, at_most=1)
     hops: int = option(10, at_least=1)
     weights: Weights = "appnp"
@@ -91,6 +104,16 @@ class GFLAPPNP(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_plain(self.model, self.optimizer)
+        if self.aggregate and not self.bare:
+            raise AtollError(
+                "method.noise=aggregate is written for an MLP without biases; set "
+                "method.noise=sent or model.bias=false."
+            )
+
+    @property
+    def bare(self) -> bool:
+        """Whether the encoder is the paper's, whose Jacobians have few numbers."""
+        return any_encoder.is_bare(self.model)
 
     @property
     def aggregate(self) -> bool:
@@ -113,7 +136,7 @@ class GFLAPPNP(Method):
         A = personalised_propagation(info.network, self.alpha, self.hops, self.weights)
         return {
             "model": self.initial_model(info, seed),
-            "network": {"mixing": torch.from_numpy(A).to(info.dtype)},
+            "network": {"mixing": of_numpy(A).to(info.dtype)},
             "context": {"others": torch.zeros(info.clients, info.classes, dtype=info.dtype)},
         }
 
@@ -146,7 +169,7 @@ class GFLAPPNP(Method):
         """Collect ``h_j`` and ``grad h_j``; ``C_k`` for all, ``grad C_k`` for those who train."""
         W = server["model"]
         hidden = {"mean": torch.zeros_like(server["context"]["others"][0])}
-        expect = {"hidden": hidden, "jacobian": jacobians.like(W, self.form)}
+        expect = {"hidden": hidden, "jacobian": self.expected_jacobian(W, len(hidden["mean"]))}
         replies = fed.ask("represent", shared={"model": W}, expect=expect, weighted=True)
         A = server["network"]["mixing"].clone().fill_diagonal_(0)[:, replies.rows]
         trains, grad_h = replies.weight > 0, replies["jacobian"]
@@ -157,8 +180,20 @@ class GFLAPPNP(Method):
             "trains": {"rows": rows},
             "context": {"others": A @ replies["hidden"]["mean"]},
             "gradient": jacobians.mixed(A[rows], grad_h, W),
-            "noise": noise_source(A[rows], grad_h["moments"], trains) if self.aggregate else {},
+            "noise": self.noise_of(A[rows], grad_h, trains),
         }
+
+    def expected_jacobian(self, W: Params, classes: int) -> jacobians.Parts:
+        """What one client sends of ``grad h_j``."""
+        if self.bare:
+            return jacobians.like(W, self.form)
+        return {} if self.form == "none" else any_encoder.like(W, classes)
+
+    def noise_of(self, A: Tensor, grad_h: jacobians.Parts, trains: Tensor) -> Params:
+        """What the server draws aggregate noise from, if it does."""
+        if not self.aggregate:
+            return {}
+        return noise_source(A, grad_h["moments"], trains, self.noise_scale)
 
     def sent_to_score(self, server: Kinds) -> dict[str, Kinds]:
         return {"shared": {"model": server["model"]}, "each": {"context": context_of(server)}}
@@ -175,10 +210,17 @@ class GFLAPPNP(Method):
     def represent(self, client: Client, model: Params) -> Reply:
         """``h_j`` and ``grad h_j`` under the averaged model; weight 1 says the client trains."""
         W, cohort = common(model), client.cohort
-        points = encode(W, cohort)
-        hidden = {"mean": mean_of_points(points.output, cohort)}
-        grad_h = jacobians.sent(points, client, W, self.form)
-        return Reply(hidden=hidden, jacobian=grad_h, weight=(cohort.labelled > 0).double())
+        if self.bare:
+            points = encode(W, cohort)
+            mean_K = mean_of_points(points.output, cohort)
+            grad_h = jacobians.sent(points, client, W, self.form, self.noise_scale)
+        else:
+            mean_K, grad_h = any_encoder.mean_jacobian(self.model, W, cohort)
+            grad_h = jacobians.in_form(grad_h, self.form, client.rng, self.noise_scale)
+        if self.hidden_noise:
+            mean_K = jacobians.with_noise(mean_K.clone(), client.rng, self.hidden_noise)
+        trains = (cohort.labelled > 0).double()
+        return Reply(hidden={"mean": mean_K}, jacobian=grad_h, weight=trains)
 
     @client_step
     def update(
@@ -186,15 +228,24 @@ class GFLAPPNP(Method):
     ) -> Reply:
         """I local updates with the compensated gradient."""
         W, cohort = common(model), client.cohort
-        grad_C = jacobians.received(gradient, W)
         weights = batch_weights(training_points(cohort), self.batch, self.epochs, client.rng)
+        if not self.bare:
+            given = (W, cohort, context, gradient, weights, self.optimizer.lr)
+            return Reply(model=any_encoder.descend_by_autograd(self.model, *given))
+        grad_C = jacobians.received(gradient, W)
         W_K, u_K = descend(W, training_block(cohort), context, grad_C, weights, self.optimizer.lr)
         return Reply(model=W_K, moved={"coefficients": u_K} if self.aggregate else {})
+
+    def outputs(self, model: Params, cohort: Cohort) -> Tensor:
+        """``h`` of every data point ``[N, c]``."""
+        if self.bare:
+            return encode(common(model), cohort).output
+        return any_encoder.outputs(self.model, common(model), cohort)
 
     @client_step
     def evaluate(self, client: Client, model: Params, context: Params) -> Reply:
         """Score the averaged model with ``A~_kk`` and ``C_k``, which the client keeps."""
-        h = encode(common(model), client.cohort).output
+        h = self.outputs(model, client.cohort)
         client.state["context"] = {name: part.clone() for name, part in context.items()}
         return Reply(metric=scored(h, context, client.cohort, self.task))
 
@@ -202,7 +253,7 @@ class GFLAPPNP(Method):
     def judge_by_mean(self, client: Client, model: Params, context: Params) -> Reply:
         """One prediction per client, from ``h_k``, for all its points: it classifies clients."""
         cohort = client.cohort
-        h_K = mean_of_points(encode(common(model), cohort).output, cohort)
+        h_K = mean_of_points(self.outputs(model, cohort), cohort)
         metric = scored(h_K[cohort.batch], context, cohort, self.task)
         accuracy_K, points_K = metric["accuracy"][:, 2], metric["nodes"][:, 2]
         return Reply(metric={"test_accuracy_by_mean": accuracy_K}, weight=points_K)

@@ -221,10 +221,14 @@ def _graphs(synthetic: Mapping[str, Tensor], classes: int) -> list[Graph]:
 
 
 def _graph(x: Tensor, adjacency: Tensor, y: Tensor, classes: int) -> Graph:
-    a = adjacency.double().numpy()
+    a = adjacency.double().cpu().numpy()
     target, source = np.nonzero(a)
     graph = make_graph(
-        x.numpy(), np.stack([source, target]), y.numpy(), classes=classes, name="synthetic"
+        x.cpu().numpy(),
+        np.stack([source, target]),
+        y.cpu().numpy(),
+        classes=classes,
+        name="synthetic",
     )
     weights = a[graph.edges[1], graph.edges[0]]
     return replace(graph, weights=weights, train=np.ones(len(x), dtype=bool))

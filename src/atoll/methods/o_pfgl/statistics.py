@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
 from atoll.ops.propagation import propagated_features
 from atoll.tree import Params
@@ -19,7 +19,7 @@ def class_sums(cohort: Cohort, hops: int, floor: int, squares: bool) -> Params:
     Over training nodes. Of a class with fewer than ``floor`` of them at a client, nothing.
     """
     own = [_class_sums(graph, hops, floor, squares) for graph in cohort.graphs]
-    stacked = {name: torch.from_numpy(np.stack([o[name] for o in own])) for name in own[0]}
+    stacked = {name: of_numpy(np.stack([o[name] for o in own])) for name in own[0]}
     return {n: t if n == "count" else t.to(cohort.dtype) for n, t in stacked.items()}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.models.base import fan_in
 from atoll.optimizers.adam import Adam
 from atoll.tree import Params
@@ -52,7 +53,7 @@ def fitted(
 ) -> Synthetic:
     """``per_class`` nodes for every class, in the order of the classes, by descent with Adam."""
     dtype, m = target.mean.dtype, per_class * len(target.mean)
-    x = {"x": torch.from_numpy(rng.normal(size=(m, features))).to(dtype)}
+    x = {"x": of_numpy(rng.normal(size=(m, features))).to(dtype)}
     edge_net = {name: p.to(dtype) for name, p in first_edge_net(features, rng).items()}
     turns = [(Adam(lr=lr_adjacency), edge_net), (Adam(lr=lr_features), x)]
     state = [adam.init(params) for adam, params in turns]

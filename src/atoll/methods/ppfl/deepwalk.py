@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.federation.protocol import Reply, client_step
 from atoll.leaves import Ragged
@@ -74,13 +75,14 @@ class PpflDeepWalk(EmbeddingAlignment):
         """Small random vectors, as word2vec starts from; each client has its own."""
         reach, sizes = 0.5 / self.dimensions, client.cohort.sizes
         drawn = [
-            torch.from_numpy(stream.uniform(-reach, reach, (size, self.dimensions)))
+            of_numpy(stream.uniform(-reach, reach, (size, self.dimensions)))
             for stream, size in zip(client.rng.streams, sizes, strict=True)
         ]
         Phi = torch.cat(drawn).to(client.dtype)
         return {
             "vectors": {"nodes": Ragged(Phi, sizes)},
             "contexts": {"nodes": Ragged(torch.zeros_like(Phi), sizes)},
+            **self.chosen(client),
         }
 
     @client_step
@@ -88,7 +90,7 @@ class PpflDeepWalk(EmbeddingAlignment):
         """Algorithm 1, lines 20 to 25."""
         cohort = client.cohort
         Phi, contexts = self.embeddings(client), client.state["contexts"]["nodes"].values
-        averages, rows = received(cohort, public)
+        averages, rows = received(client, public)
         if len(rows):
             Phi = Phi.index_copy(0, rows, averages)
         if not self.keep_contexts:
@@ -96,7 +98,7 @@ class PpflDeepWalk(EmbeddingAlignment):
         Phi, contexts = self.walked(client, Phi, contexts)
         client.state["vectors"] = {"nodes": Ragged(Phi, cohort.sizes)}
         client.state["contexts"] = {"nodes": Ragged(contexts, cohort.sizes)}
-        return Reply(public=public_rows(Phi, cohort)) if self.exchange else Reply()
+        return Reply(public=public_rows(Phi, client)) if self.exchange else Reply()
 
     def walked(self, client: Client, Phi: Tensor, contexts: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors and contexts after skip-gram over each client's walks."""
@@ -107,15 +109,15 @@ class PpflDeepWalk(EmbeddingAlignment):
             walks = random_walks(graph.adjacency, self.walks, self.length, stream)
             found = skip_gram(
                 walks,
-                Phi_k.float().numpy(),
-                contexts_k.float().numpy(),
+                Phi_k.float().cpu().numpy(),
+                contexts_k.float().cpu().numpy(),
                 window=self.window,
                 negative=self.negative,
                 lr=self.lr,
                 epochs=self.epochs,
                 rng=stream,
             )
-            trained.append([torch.from_numpy(part).to(cohort.dtype) for part in found])
+            trained.append([of_numpy(part).to(cohort.dtype) for part in found])
         Phi, contexts = (torch.cat(part) for part in zip(*trained, strict=True))
         return Phi, contexts
 
@@ -125,7 +127,7 @@ class PpflDeepWalk(EmbeddingAlignment):
         cohort = client.cohort
         blocks = torch.split(self.embeddings(client), list(cohort.sizes))
         logits = [
-            discriminant(h, torch.from_numpy(g.y), torch.from_numpy(g.train), cohort.classes)
+            discriminant(h, of_numpy(g.y), of_numpy(g.train), cohort.classes)
             for h, g in zip(blocks, cohort.graphs, strict=True)
         ]
         return Reply(metric=node_scores(torch.cat(logits), cohort, self.task))

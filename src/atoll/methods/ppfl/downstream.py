@@ -41,6 +41,28 @@ def cross_validated(
     return right / len(y)
 
 
+def fold_score(
+    classifier: Classifier,
+    h: np.ndarray,
+    y: np.ndarray,
+    train: np.ndarray,
+    held_out: np.ndarray,
+    seed: int,
+) -> float:
+    """The micro-averaged F1 score on some nodes of a classifier that is fitted to others.
+
+    One fold of an ordinary cross-validation, in which the embeddings, too, were learnt from the
+    labels of the nodes that the classifier is fitted to. NaN where there is nothing to fit it to,
+    or nothing to score.
+    """
+    if not train.any() or not held_out.any():
+        return float("nan")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="sklearn")
+        found = _predicted(classifier, h[train], y[train], h[held_out], seed)
+    return float((found == y[held_out]).mean())
+
+
 def _predicted(
     classifier: Classifier, h: np.ndarray, y: np.ndarray, unseen: np.ndarray, seed: int
 ) -> np.ndarray:

@@ -9,12 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from atoll.cohort import Cohort
 from atoll.federation.protocol import Reply, client_step
 from atoll.leaves import Ragged
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
-from atoll.methods.ppfl.embedding_alignment import EmbeddingAlignment, public_rows, received
+from atoll.methods.ppfl.embedding_alignment import (
+    EmbeddingAlignment,
+    Judged,
+    public_rows,
+    received,
+)
 from atoll.models.base import Model
 from atoll.models.gat import GAT
 from atoll.ops.ragged import segment_mean
@@ -51,7 +55,7 @@ class PpflGat(EmbeddingAlignment):
     private = PRIVATE | {"model"}
 
     model: Model = field(default_factory=lambda: GAT(hidden=8, heads=2))
-    judged: Literal["all", "held-out"] = "held-out"
+    judged: Judged = "held-out"
     beta: float = option(1.0, at_least=0)
     represents: Literal["intermediate", "output"] = "intermediate"
     common_start: bool = False
@@ -69,25 +73,26 @@ class PpflGat(EmbeddingAlignment):
     def join(self, client: Client) -> Kinds:
         cohort, rng = client.cohort, client.rng
         if self.common_start:
-            return self.trainable(replicated(self.initial_model(cohort, rng.seed), client.k))
+            start = replicated(self.initial_model(cohort, rng.seed), client.k)
+            return self.trainable(start) | self.chosen(client)
         own = [self.model.init(cohort.features, cohort.classes, s) for s in rng.streams]
-        return self.trainable(
-            {name: torch.stack([one[name] for one in own]).to(client.dtype) for name in own[0]}
-        )
+        start = {n: torch.stack([one[n] for one in own]).to(client.dtype) for n in own[0]}
+        return self.trainable(start) | self.chosen(client)
 
     @client_step
     def train(self, client: Client, public: dict[str, Ragged] | None = None) -> Reply:
         """Algorithm 2, lines 21 to 23, and what is sent of it (lines 4 to 6)."""
-        w = client.fit(client.state["model"], penalty=self.embedding_loss(client.cohort, public))
+        w = client.fit(client.state["model"], penalty=self.embedding_loss(client, public))
         if not self.exchange:
             return Reply()
         with torch.no_grad():
             H = self.model.intermediate(w, client.cohort)
-        return Reply(public=public_rows(H, client.cohort))
+        return Reply(public=public_rows(H, client))
 
-    def embedding_loss(self, cohort: Cohort, public: dict[str, Ragged] | None) -> Penalty | None:
+    def embedding_loss(self, client: Client, public: dict[str, Ragged] | None) -> Penalty | None:
         """``beta L_emb``, one number per client ``[K]``; zero for a client that nothing reached."""
-        averages, rows = received(cohort, public)
+        averages, rows = received(client, public)
+        cohort = client.cohort
         if not len(rows):
             return None
 

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
+
 # Distances are computed for so many pairs of nodes at a time.
 _PAIRS_AT_ONCE = 4_000_000
 # Squared distances closer than so many units of rounding are equal.
@@ -98,5 +100,5 @@ def pairs(numbers: Sequence[np.ndarray]) -> list[tuple[int, int, Tensor, Tensor]
                 continue
             shared, here, there = np.intersect1d(mine, theirs, return_indices=True)
             if len(shared):
-                found.append((i, j, torch.from_numpy(here), torch.from_numpy(there)))
+                found.append((i, j, of_numpy(here), of_numpy(there)))
     return found

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
+
 # A number is known to within half of 2^-32; a sum lies between -2^31 and 2^31.
 FRACTION_BITS, WHOLE_BITS = 32, 31
 
@@ -19,9 +21,9 @@ def fits(rows: Tensor, parties: int) -> Tensor:
 def encoded(row: Tensor) -> np.ndarray:
     """A row of numbers ``[D]`` as uint64."""
     whole = torch.round(row.double() * 2.0**FRACTION_BITS).to(torch.int64)
-    return whole.numpy().view(np.uint64)
+    return whole.cpu().numpy().view(np.uint64)
 
 
 def decoded(total: np.ndarray) -> Tensor:
     """A sum modulo 2^64 as real numbers."""
-    return torch.from_numpy(total.view(np.int64).astype(np.float64)) / 2.0**FRACTION_BITS
+    return of_numpy(total.view(np.int64).astype(np.float64)) / 2.0**FRACTION_BITS

@@ -10,25 +10,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atoll.device import of_numpy
 from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
 from atoll.privacy.secure.fixed_point import encoded, fits
 from atoll.privacy.secure.party import Keys, Party
-from atoll.privacy.secure.primitives import SEED, Broken, sealed_size
+from atoll.privacy.secure.primitives import KEY, SEED, Broken, sealed_size
+from atoll.privacy.secure.signing import SIGNATURE, Signer, Signers, Simulated
 from atoll.tree import Tree, kind
 
 log = logging.getLogger("atoll")
 # The kind of all that belongs to secure sums and to no method.
 SECURE = "secure"
 KEYS, SHARES, UNMASK = "secure_keys", "secure_shares", "secure_unmask"
+AGREE = "secure_consistency"
 BOX = sealed_size(2 * SEED)
+# How many bytes each part of a party's signed keys has, as it is sent.
+PARTS_OF_KEYS = {"cipher": KEY, "mask": KEY, "signer": KEY, "signature": SIGNATURE}
 
 
 class Masking:
     """The parties of a sum that is under way, by client."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, signers: Signers | None = None) -> None:
         self.share = share
+        self.signers = signers or Simulated()
         self.parties: dict[int, Party] = {}
 
     def turn(self, call: Call, row: Tree, clients: tuple[int, ...]) -> Batch | None:
@@ -36,19 +42,24 @@ class Masking:
         turns: dict[str, Callable[[Call, Tree, tuple[int, ...]], Batch]] = {
             KEYS: self._keys,
             SHARES: self._shares,
+            AGREE: self._agree,
             UNMASK: self._unmask,
         }
         return turns[call.step](call, row, clients) if call.step in turns else None
 
     def _keys(self, call: Call, row: Tree, clients: tuple[int, ...]) -> Batch:
-        made = []
+        made, session = [], self.signers.session(call.round, call.nth)
         for client in clients:
-            self.parties[client] = Party(client, self.share)
+            self.signers.begin(client, session)
+            signer = Signer(client, session, self.signers.key(client), self.signers)
+            self.parties[client] = Party(self.share, signer)
             made.append(self.parties[client].keys())
         return _batch(
             clients,
-            cipher=torch.stack([_tensor(keys.cipher) for keys in made]),
-            mask=torch.stack([_tensor(keys.mask) for keys in made]),
+            **{
+                part: torch.stack([_tensor(getattr(keys, part)) for keys in made])
+                for part in PARTS_OF_KEYS
+            },
         )
 
     def _shares(self, call: Call, row: Tree, clients: tuple[int, ...]) -> Batch:
@@ -62,15 +73,22 @@ class Masking:
                     boxes[i, j] = _tensor(sealed[other])
         return _batch(clients, boxes=boxes)
 
+    def _agree(self, call: Call, row: Tree, clients: tuple[int, ...]) -> Batch:
+        answered = _numbers(call.shared, "answered")
+        signed = [_tensor(self._party(client).agreed(answered)) for client in clients]
+        return _batch(clients, signature=torch.stack(signed))
+
     def _unmask(self, call: Call, row: Tree, clients: tuple[int, ...]) -> Batch:
-        answered = set(_numbers(call.shared, "answered"))
+        answered = _numbers(call.shared, "answered")
         sharing = _numbers(call.shared, "sharing")
+        agreeing = _numbers(call.shared, "agreeing")
+        signatures = dict(zip(agreeing, _rows(call.shared, "signature"), strict=True))
         shares = torch.zeros(len(clients), len(sharing), SEED, dtype=torch.uint8)
         for i, client in enumerate(clients):
             party = self.parties.pop(client, None)
             if party is None:
                 raise Broken("a turn of no sum")
-            found = party.revealed(answered)
+            found = party.revealed(answered, signatures)
             if set(found) != set(sharing):
                 raise Broken("other parties than those that shared masks")
             shares[i] = torch.stack([_tensor(found[other]) for other in sharing])
@@ -92,12 +110,12 @@ class Masking:
                 log.warning("client %d has numbers that no sum can hold; it sits this out.", client)
                 continue
             boxes = {
-                other: inbox[i, j].numpy().tobytes()
+                other: inbox[i, j].cpu().numpy().tobytes()
                 for j, other in enumerate(sharing)
                 if other != client
             }
             numbers = self._party(client).masked(encoded(rows[i]), boxes)
-            made.append(torch.from_numpy(numbers.view(np.int64)))
+            made.append(of_numpy(numbers.view(np.int64)))
             stay.append(client)
         if not made:
             raise Broken("numbers that no sum can hold")
@@ -136,13 +154,15 @@ def vectors(batch: Batch) -> Tensor:
 
 def keys_of(shared: Tree) -> dict[int, Keys]:
     """Everybody's public keys as they are sent round."""
-    clients = _numbers(shared, "clients")
-    cipher, mask = shared[f"{SECURE}/cipher"], shared[f"{SECURE}/mask"]
-    assert isinstance(cipher, Tensor)
-    assert isinstance(mask, Tensor)
-    pairs = zip(cipher, mask, strict=True)
-    found = [Keys(c.numpy().tobytes(), m.numpy().tobytes()) for c, m in pairs]
-    return dict(zip(clients, found, strict=True))
+    columns = (_rows(shared, part) for part in PARTS_OF_KEYS)
+    found = [Keys(*parts) for parts in zip(*columns, strict=True)]
+    return dict(zip(_numbers(shared, "clients"), found, strict=True))
+
+
+def _rows(tree: Tree, name: str) -> list[bytes]:
+    leaf = tree[f"{SECURE}/{name}"]
+    assert isinstance(leaf, Tensor)
+    return [row.cpu().numpy().tobytes() for row in leaf]
 
 
 def _numbers(tree: Tree, name: str) -> list[int]:
@@ -152,7 +172,7 @@ def _numbers(tree: Tree, name: str) -> list[int]:
 
 
 def _tensor(content: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return of_numpy(np.frombuffer(bytearray(content), dtype=np.uint8))
 
 
 def _batch(clients: tuple[int, ...], **leaves: Tensor) -> Batch:

@@ -23,14 +23,31 @@ from atoll.privacy.secure.primitives import (
     sealed,
     shares_of,
 )
+from atoll.privacy.secure.signing import (
+    Peers,
+    Session,
+    Signer,
+    is_signed,
+    keys_statement,
+    list_statement,
+)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """A party's public keys: for shares on their way to it, and for the masks it shares."""
+    """A party's public keys: for shares on their way to it, and for the masks it shares; with its
+    signature, and the key that it signs with."""
 
     cipher: bytes
     mask: bytes
+    signer: bytes
+    signature: bytes
+
+    def are_signed(self, session: Session, client: int, peers: Peers) -> bool:
+        """Whether a known party has signed them, as this client's and for this very sum."""
+        statement = keys_statement(session, client, self.cipher, self.mask)
+        known = peers.knows(client, self.signer)
+        return known and is_signed(self.signer, self.signature, statement)
 
 
 def threshold_of(share: float, parties: int) -> int:
@@ -42,20 +59,22 @@ def context_of(keys: Mapping[int, Keys]) -> bytes:
     """Who takes part with which keys, as all must see it: secrets are derived for this alone."""
     digest = hashlib.sha256(b"atoll: secure sum")
     for client, own in sorted(keys.items()):
-        digest.update(client.to_bytes(8, "big") + own.cipher + own.mask)
+        digest.update(client.to_bytes(8, "big") + own.cipher + own.mask + own.signer)
     return digest.digest()
 
 
 class Party:
-    """A client in the four turns of a sum, each of which it takes once.
+    """A client in the five turns of a sum, each of which it takes once.
 
     It lets out its numbers masked, and of every other party either the share that takes away its
     own mask (who answered) or the one that takes away the masks it shares (who did not), never
-    both.
+    both. It shares masks only with parties that have signed their keys, and reveals shares only
+    where enough parties have signed the same list of who answered.
     """
 
-    def __init__(self, client: int, share: float) -> None:
-        self.client = client
+    def __init__(self, share: float, signer: Signer) -> None:
+        self.client = signer.client
+        self._signer = signer
         self._share = share
         self._turn = 0
         self._cipher = X25519PrivateKey.generate()
@@ -66,17 +85,24 @@ class Party:
         self.threshold = 0
 
     def keys(self) -> Keys:
-        """Turn 1: public keys."""
+        """Turn 1: public keys, signed."""
         self._take(1)
-        return Keys(public_bytes(self._cipher), public_bytes(self._mask))
+        cipher, mask = public_bytes(self._cipher), public_bytes(self._mask)
+        signature = self._signer.sign(
+            keys_statement(self._signer.session, self.client, cipher, mask)
+        )
+        self._own = Keys(cipher, mask, self._signer.public, signature)
+        return self._own
 
     def shares(self, keys: Mapping[int, Keys]) -> dict[int, bytes]:
         """Turn 2: for every party, sealed, its shares of this one's two seeds."""
         self._take(2)
-        own = Keys(public_bytes(self._cipher), public_bytes(self._mask))
-        every = [key for one in keys.values() for key in (one.cipher, one.mask)]
-        if keys.get(self.client) != own or len(set(every)) != len(every):
+        every = [key for one in keys.values() for key in (one.cipher, one.mask, one.signer)]
+        if keys.get(self.client) != self._own or len(set(every)) != len(every):
             raise Broken("keys that are not those of so many parties")
+        for other, theirs in keys.items():
+            if not theirs.are_signed(self._signer.session, other, self._signer.peers):
+                raise Broken(f"keys of client {other} that no party has signed for this sum")
         self.threshold = threshold_of(self._share, len(keys))
         if len(keys) < self.threshold:
             raise Broken("too few parties for a sum")
@@ -113,13 +139,36 @@ class Party:
             add_mask(total, secret, 1 if self.client < other else -1)
         return total
 
-    def revealed(self, answered: Collection[int]) -> dict[int, bytes]:
-        """Turn 4: a share of each party's own mask, or of its shared ones if it did not answer."""
+    def agreed(self, answered: Collection[int]) -> bytes:
+        """Turn 4: its signature over who answered; one list, on which it must be itself."""
         self._take(4)
-        if not set(answered) <= set(self._of) or len(set(answered)) < self.threshold:
+        circle = set(answered)
+        if not circle <= set(self._of) or len(circle) < self.threshold:
             raise Broken("too few parties for a sum")
+        if self.client not in circle:
+            raise Broken("a list of who answered that leaves this party out")
+        self._answered = frozenset(circle)
+        self._list = list_statement(self._context, self._of, circle)
+        return self._signer.sign(self._list)
+
+    def revealed(
+        self, answered: Collection[int], signatures: Mapping[int, bytes]
+    ) -> dict[int, bytes]:
+        """Turn 5: a share of each party's own mask, or of its shared ones if it did not answer."""
+        self._take(5)
+        if self._answered != set(answered):
+            raise Broken("another list of who answered than was signed")
+        agreeing = [
+            other
+            for other, signature in signatures.items()
+            if other in self._answered
+            and is_signed(self._keys[other].signer, signature, self._list)
+        ]
+        if len(agreeing) < self.threshold:
+            raise Broken("too few parties agree on who answered")
         return {
-            other: own if other in answered else mask for other, (mask, own) in self._of.items()
+            other: own if other in self._answered else mask
+            for other, (mask, own) in self._of.items()
         }
 
     def _take(self, turn: int) -> None:

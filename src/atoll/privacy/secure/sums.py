@@ -13,28 +13,40 @@ from atoll.errors import AtollError, NoReplies
 from atoll.federation.protocol import Averaging, Federation, Replies, Total, content_kinds
 from atoll.ops.similarity import mixed
 from atoll.privacy.secure.fixed_point import decoded
-from atoll.privacy.secure.masking import BOX, KEYS, SECURE, SHARES, UNMASK, keys_of
+from atoll.privacy.secure.masking import (
+    AGREE,
+    BOX,
+    KEYS,
+    PARTS_OF_KEYS,
+    SECURE,
+    SHARES,
+    UNMASK,
+    keys_of,
+)
 from atoll.privacy.secure.party import threshold_of, unmasked
-from atoll.privacy.secure.primitives import KEY, SEED, Broken, seed_of
+from atoll.privacy.secure.primitives import SEED, Broken, seed_of
+from atoll.privacy.secure.signing import SIGNATURE, Peers, Simulated
 from atoll.tree import Params, Tree, flat, nested, take
-
-_BYTES = torch.zeros(KEY, dtype=torch.uint8)
 
 
 class SecureSum(Averaging):
     """The protocol of Bonawitz et al. (2017) for one sum, with fresh keys for each.
 
-    1. Clients send public keys, which all get.
+    1. Clients send public keys, signed, which all get.
     2. Each sends every other its shares of two seeds, sealed; each gets those meant for it.
     3. Each sends its numbers under masks of which the pairwise ones cancel in the sum.
-    4. Those who are left reveal the shares that take the remaining masks away.
+    4. Those who are left sign the list of who answered.
+    5. They reveal the shares that take the remaining masks away, once they have seen that enough
+       have signed the same list.
 
     Who falls silent after step 1 may be up to ``n - t`` of n, with the threshold t; one more, and
-    the sum is given up and can't be read by anybody.
+    the sum is given up and can't be read by anybody. ``peers`` are those whose signatures count:
+    clients check them all, and the server leaves out by itself who would make them refuse.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, peers: Peers | None = None) -> None:
         self.share = share
+        self.peers = peers or Simulated()
 
     def admit(self, step: str, expect: Tree) -> None:
         seen = content_kinds(expect)
@@ -51,11 +63,7 @@ class SecureSum(Averaging):
     def total(self, fed: Federation, step: str, request: Mapping[str, Any]) -> Total:
         keys = self._keys(fed, step, request.get("to"))
         threshold = threshold_of(self.share, len(keys.clients))
-        round_of_keys = {
-            "clients": torch.tensor(keys.clients),
-            "cipher": keys[SECURE]["cipher"],
-            "mask": keys[SECURE]["mask"],
-        }
+        round_of_keys = _sent_round(keys)
         boxes = fed.ask(
             SHARES,
             to=keys.clients,
@@ -74,7 +82,15 @@ class SecureSum(Averaging):
         return _as_total(step, decoded(bare), flat(request["expect"]), len(answered))
 
     def _keys(self, fed: Federation, step: str, to: Any) -> Replies:
-        keys = fed.ask(KEYS, to=to, expect={SECURE: {"cipher": _BYTES, "mask": _BYTES}})
+        session = self.peers.session(fed.round, fed.asked(KEYS))
+        parts = {p: torch.zeros(size, dtype=torch.uint8) for p, size in PARTS_OF_KEYS.items()}
+        keys = fed.ask(KEYS, to=to, expect={SECURE: parts})
+        strangers = []
+        for client, theirs in keys_of(flat({SECURE: _sent_round(keys)})).items():
+            if not theirs.are_signed(session, client, self.peers):
+                fed.reject(KEYS, client, "it has not signed its keys of a sum")
+                strangers.append(client)
+        keys = keys.without(strangers)
         if len(keys.clients) < 2:
             raise NoReplies(
                 f"a secure sum of '{step}' takes two clients or more, and {len(keys.clients)} "
@@ -124,15 +140,27 @@ class SecureSum(Averaging):
         threshold: int,
     ) -> dict[int, bytes]:
         """The seeds of the masks that are left, from the shares of those who are."""
+        lists = {"answered": torch.tensor(answered), "sharing": torch.tensor(sharing)}
+        signed = fed.ask(
+            AGREE,
+            to=answered,
+            shared={SECURE: lists},
+            expect={SECURE: {"signature": torch.zeros(SIGNATURE, dtype=torch.uint8)}},
+        )
+        self._enough(step, "signatures of who answered", len(signed.clients), threshold)
+        agreeing = {
+            "agreeing": torch.tensor(signed.clients),
+            "signature": signed[SECURE]["signature"],
+        }
         replies = fed.ask(
             UNMASK,
-            to=answered,
-            shared={SECURE: {"answered": torch.tensor(answered), "sharing": torch.tensor(sharing)}},
+            to=signed.clients,
+            shared={SECURE: lists | agreeing},
             expect={SECURE: {"shares": torch.zeros(len(sharing), SEED, dtype=torch.uint8)}},
         )
         self._enough(step, "shares of seeds", len(replies.clients), threshold)
         places = {client: sorted(everybody).index(client) for client in replies.clients}
-        shares = replies[SECURE]["shares"].numpy()
+        shares = replies[SECURE]["shares"].cpu().numpy()
         return {
             client: seed_of(
                 {places[c]: shares[i, j].tobytes() for i, c in enumerate(replies.clients)},
@@ -149,9 +177,15 @@ class SecureSum(Averaging):
             )
 
 
+def _sent_round(keys: Replies) -> dict[str, Tensor]:
+    """Everybody's keys as all get them."""
+    parts = {part: keys[SECURE][part] for part in PARTS_OF_KEYS}
+    return {"clients": torch.tensor(keys.clients), **parts}
+
+
 def _added(masked: Any) -> np.ndarray:
     """The sum of some rows modulo 2^64."""
-    total: np.ndarray = masked.numpy().view(np.uint64).sum(axis=0, dtype=np.uint64)
+    total: np.ndarray = masked.cpu().numpy().view(np.uint64).sum(axis=0, dtype=np.uint64)
     return total
 
 

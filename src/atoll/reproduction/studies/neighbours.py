@@ -1,7 +1,6 @@
 """How a client's model does on the subgraph next door."""
 
-import torch
-
+from atoll.device import of_numpy
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import load_parties, load_whole, parties_of, simulate
 from atoll.partition.statistics import PartitionStatistics
@@ -24,9 +23,7 @@ class Neighbours(Study):
         method, parties = experiment.method, load_parties(experiment)
         fed, state = simulate(experiment, parties)
         whole = load_whole(experiment)
-        missing = torch.from_numpy(
-            PartitionStatistics(whole, parties_of(experiment, whole)).missing
-        )
+        missing = of_numpy(PartitionStatistics(whole, parties_of(experiment, whole)).missing)
         neighbour = missing.fill_diagonal_(-1).argmax(dim=1)
         best = (-1.0, 0.0, 0.0, 0)
         for r in range(1, experiment.run.rounds + 1):

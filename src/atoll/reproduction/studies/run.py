@@ -1,5 +1,6 @@
 """Training, and the figures of its result."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ class Run(Study):
     ``test_accuracy@20`` is the mean over clients in round 20 instead of the best round, or in the
     last one if training ended before. ``test_accuracy>augmented_round`` is that of the round with
     the best validation among those after the round that another figure says, or in the last one.
+    Scores on the whole graph are there for some rounds only; the best of these counts.
     """
 
     caption = "Scores in percent"
@@ -53,13 +55,21 @@ class Run(Study):
 
     def _after(self, found: Findings, column: str, begin: str) -> float:
         """A test score where its validation is best, among the rounds after one."""
-        guide = column.replace("test_", "val_", 1)
+        guide = _guide(column)
         for name in (column, guide):
             if name not in found.arrays:
                 raise unknown("figure", name, found.arrays)
-        after = np.flatnonzero(found.arrays["round"] > super().figure(found, begin))
+        late = found.arrays["round"] > super().figure(found, begin)
+        after = np.flatnonzero(late & ~np.isnan(found.arrays[column]))
         choice = after if len(after) else np.array([len(found.arrays["round"]) - 1])
         return float(found.arrays[column][choice[found.arrays[guide][choice].argmax()]])
+
+
+def _guide(column: str) -> str:
+    """The validation score that a round is chosen by: a test score's own, and for other averages of
+    it, or for scores on the whole graph, the plain one."""
+    plain = re.sub(r"^test_(weighted_)?(whole$)?", "", column) or "accuracy"
+    return f"val_{plain}"
 
 
 def of_result(result: Result) -> Findings:

@@ -36,7 +36,7 @@ class Similarity(Study):
         for r in range(1, experiment.run.rounds + 1):
             fed.begin(r)
             state = experiment.method.round(fed, state, r)
-            found = state["similarity"]["between"].numpy()
+            found = state["similarity"]["between"].cpu().numpy()
             arrays[f"similarity@{r}"] = found
             correlation = float(np.corrcoef(found[pairs], arrays["labels"][pairs])[0, 1])
             figures[f"correlation@{r}"] = figures["correlation"] = correlation

@@ -1,0 +1,1 @@
+"""Atoll beside its peers: what `benchmarks/peers.py` is made of."""

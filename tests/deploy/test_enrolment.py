@@ -1,0 +1,204 @@
+"""Sites that make their own keys: what leaves them, what the authority signs, what is refused."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from atoll.deploy.engines import engine_named
+from atoll.deploy.enrolment import install_answer, make_request, sign_request
+from atoll.deploy.identity import identity_of
+from atoll.deploy.kits import found, make_kits, revoke_site, sites_of
+from atoll.deploy.voice import voice_of
+from atoll.errors import AtollError
+from test_kits import secrets_in
+
+SERVER = "localhost:8002"
+
+
+@pytest.fixture(params=["nvflare", "flower"])
+def engine(request):
+    found = engine_named(request.param)
+    pytest.importorskip(found.package)
+    return found
+
+
+def enrolled(tmp_path, engine, site="north", **options):
+    """A site's kit, made there, signed at the authority, installed there."""
+    request, asked = make_request(tmp_path / site, engine, site)
+    answer, seen, authority = sign_request(tmp_path / "kits", request, SERVER, **options)
+    kit, trusted = install_answer(tmp_path / site, answer)
+    assert (asked, authority) == (seen, trusted)
+    return kit
+
+
+def test_a_site_s_secret_keys_never_leave_it(engine, tmp_path):
+    kit = enrolled(tmp_path, engine)
+    own = secrets_in(kit)
+    assert len(own) == 3  # to sign, to open, and the engine's
+    shutil.copy(tmp_path / "north" / "north.request", tmp_path / "kits")
+    assert not own & secrets_in(tmp_path / "kits")
+
+
+def test_a_kit_of_a_site_s_own_making_is_as_one_that_the_authority_made(engine, tmp_path):
+    kit = enrolled(tmp_path, engine)
+    make_kits(tmp_path / "kits", engine, "", ["south"])
+    other = tmp_path / "kits" / "site-south"
+    assert sites_of(tmp_path / "kits") == ("north", "south")
+
+    def names(folder):
+        return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+    assert names(kit) - {"site.pub"} == names(other)
+    identity = identity_of(kit, tmp_path / "state")
+    assert identity.on_roster
+    assert identity.coordinator.hex() == voice_of(tmp_path / "kits" / "server").roster.coordinator
+    for name in ("startup/fed_client.json", "local/resources.json", "kit.json"):
+        if (kit / name).is_file():
+            mine, theirs = ((k / name).read_text() for k in (kit, other))
+            assert json.loads(mine) == json.loads(theirs.replace("south", "north"))
+
+
+def test_nothing_secret_is_ever_readable_by_others(engine, tmp_path, monkeypatch):
+    """Not even for a moment, and whatever the user's umask: no mode is changed afterwards."""
+    monkeypatch.setattr(Path, "chmod", lambda *_, **__: None)
+    monkeypatch.setattr(os, "chmod", lambda *_, **__: None)
+    before = os.umask(0)
+    try:
+        kit = enrolled(tmp_path, engine)
+    finally:
+        assert os.umask(before) == 0
+    made = [kit, *kit.rglob("*"), *(tmp_path / "kits" / "authority").rglob("*")]
+    assert [p for p in made if p.stat().st_mode & 0o077] == []
+
+
+def test_an_authority_is_made_for_a_server_alone(engine, tmp_path):
+    found(tmp_path / "kits", engine, SERVER)
+    assert sites_of(tmp_path / "kits") == ()
+    assert not secrets_in(tmp_path / "kits" / "server") & secrets_in(
+        tmp_path / "kits" / "authority"
+    )
+    enrolled(tmp_path, engine)
+    assert sites_of(tmp_path / "kits") == ("north",)
+
+
+def test_a_name_is_given_once_and_renewed_on_purpose(engine, tmp_path):
+    kit = enrolled(tmp_path, engine)
+    old = identity_of(kit, tmp_path / "state")
+    shutil.move(kit, tmp_path / "old")
+    request, _ = make_request(tmp_path / "north", engine, "north")
+    with pytest.raises(AtollError, match=r"has keys already; .* --renew north --sign"):
+        sign_request(tmp_path / "kits", request)
+    with pytest.raises(AtollError, match="not of 'south'"):
+        sign_request(tmp_path / "kits", request, renew="south")
+    answer, *_ = sign_request(tmp_path / "kits", request, renew="north")
+    install_answer(tmp_path / "north", answer)
+    assert identity_of(kit, tmp_path / "new-state").on_roster
+    old.learn((tmp_path / "kits" / "authority" / "roster.signed").read_bytes())
+    assert not old.on_roster
+
+
+def test_a_revoked_key_is_not_signed_again(engine, tmp_path):
+    enrolled(tmp_path, engine)
+    revoke_site(tmp_path / "kits", "north")
+    with pytest.raises(AtollError, match="was revoked; have it make a new request"):
+        sign_request(tmp_path / "kits", tmp_path / "north" / "north.request")
+
+
+def test_one_key_is_one_site_s(tmp_path):
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    enrolled(tmp_path, engine)
+    kit = tmp_path / "thief" / "site-thief"
+    file, _ = make_request(tmp_path / "thief", engine, "thief")
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    other = json.loads((tmp_path / "north" / "north.request").read_bytes().partition(b"\n")[2])
+    table["keys"]["opens"] = other["keys"]["opens"]
+    _write_signed(file, kit, table)
+    with pytest.raises(AtollError, match="is another site's"):
+        sign_request(tmp_path / "kits", file)
+
+
+def _write_signed(file, kit, table):
+    """A request with other content, signed by the site that wrote it."""
+    from atoll.deploy.keyring import signing_key
+
+    text = json.dumps(table).encode()
+    signature = signing_key(kit / "signing.key").sign(b"atoll request for keys\0" + text)
+    file.write_bytes(signature.hex().encode() + b"\n" + text)
+
+
+@pytest.mark.parametrize("what", ["name", "keys", "engine_part"])
+def test_a_request_that_was_changed_is_refused(what, engine, tmp_path):
+    file, _ = make_request(tmp_path / "north", engine, "north")
+    line, _, text = file.read_bytes().partition(b"\n")
+    table = json.loads(text)
+    false = {"name": "south", "keys": {"signs": "00" * 32, "opens": "11" * 32}, "engine_part": "x"}
+    file.write_bytes(line + b"\n" + json.dumps(table | {what: false[what]}).encode())
+    with pytest.raises(AtollError, match="not signed by the key that it names"):
+        sign_request(tmp_path / "kits", file, SERVER)
+    assert not (tmp_path / "kits").exists()
+
+
+@pytest.mark.parametrize("part", ["", "no certificate", "of another name"])
+def test_the_engine_s_part_is_looked_at(part, engine, tmp_path):
+    """A hostile site signs it as it should, and asks for what it must not get."""
+    file, _ = make_request(tmp_path / "north", engine, "north")
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    if part == "of another name":
+        if engine.name == "flower":
+            pytest.skip("a key of Flower's bears no name")
+        part = engine.request(tmp_path / "other", "operator@atoll.org")
+    _write_signed(file, tmp_path / "north" / "site-north", table | {"engine_part": part})
+    with pytest.raises(AtollError, match="request"):
+        sign_request(tmp_path / "kits", file, SERVER)
+    assert sites_of(tmp_path / "kits") == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"00", b"zz\n{}", b"00\n[]", b"00\n" + b"[" * 10**5])
+def test_a_file_that_is_neither_is_one_sentence(content, tmp_path):
+    (tmp_path / "file").write_bytes(content)
+    for wrong in (
+        lambda: sign_request(tmp_path / "kits", tmp_path / "file", SERVER),
+        lambda: install_answer(tmp_path, tmp_path / "file"),
+        lambda: install_answer(tmp_path, tmp_path / "missing"),
+    ):
+        with pytest.raises(AtollError):
+            wrong()
+
+
+def test_an_answer_that_was_changed_or_is_another_s_is_refused(engine, tmp_path):
+    kit = enrolled(tmp_path, engine)
+    answer = tmp_path / "kits" / "north.answer"
+    line, _, text = answer.read_bytes().partition(b"\n")
+    table = json.loads(text)
+    for change in ({"server": "evil:1"}, {"given": {}}, {"roster": ""}):
+        false = tmp_path / "false.answer"
+        false.write_bytes(line + b"\n" + json.dumps(table | change).encode())
+        with pytest.raises(AtollError, match="not signed by the authority"):
+            install_answer(tmp_path / "north", false)
+    # Keys that were made anew since: the roster has the old ones.
+    shutil.rmtree(kit)
+    (tmp_path / "north" / "north.request").unlink()
+    make_request(tmp_path / "north", engine, "north")
+    with pytest.raises(AtollError, match="no answer to this kit's request"):
+        install_answer(tmp_path / "north", answer)
+
+
+def test_keys_are_not_made_over_others(engine, tmp_path):
+    make_request(tmp_path, engine, "north")
+    with pytest.raises(AtollError, match="has keys already"):
+        make_request(tmp_path, engine, "north")
+    with pytest.raises(AtollError, match="can't be a site's name"):
+        make_request(tmp_path, engine, "../x")
+
+
+def test_requests_of_another_engine_are_refused(tmp_path):
+    for name in ("flower", "nvflare"):
+        pytest.importorskip(engine_named(name).package)
+    enrolled(tmp_path, engine_named("flower"))
+    file, _ = make_request(tmp_path / "south", engine_named("nvflare"), "south")
+    with pytest.raises(AtollError, match="is for nvflare; the federation in"):
+        sign_request(tmp_path / "kits", file)
