@@ -112,3 +112,12 @@ def test_too_small_a_disk_is_one_sentence(monkeypatch):
     states = states_of(6, lambda part: {"w": torch.zeros(len(part), 2)}, 4)
     with pytest.raises(AtollError, match="set TMPDIR"):
         states.put((0,), {"w": torch.ones(1, 2)})
+
+
+def test_engines_that_lend_states_have_everybody_s(at_most_three_at_once):
+    chosen = experiment()
+    fed, _ = simulate(chosen, load_parties(chosen))
+    fed.host.hold_all()
+    saved = fed.host.state
+    assert HOLDERS not in saved
+    assert {len(leaf) for leaf in saved.values()} == {8}

@@ -139,6 +139,7 @@ class Worker:
         cohort = Cohort([self._graph(c) for c in own], own, self.dtype)
         self.method = guarded(self.experiment.method, self.experiment.privacy)
         self.host = Host(self.method, cohort, self.experiment.run.seed, self.chunk)
+        self.host.hold_all()
         self._place = {client: n for n, client in enumerate(own)}
         return versions()
 

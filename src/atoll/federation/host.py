@@ -66,6 +66,10 @@ class Host:
     def state(self, saved: Tree) -> None:
         self.states.restore(saved)
 
+    def hold_all(self) -> None:
+        """Have all states at hand, for engines that lend and gather them by position."""
+        self.states = States(self.cohort.k, self.states.whole())
+
     def perform(self, call: Call, to: Sequence[int], each: Tree) -> Iterator[Batch]:
         """Perform a step for some clients, a chunk at a time."""
         positions = [self._position[client] for client in to]
