@@ -15,7 +15,6 @@ import torch
 from atoll.archive import pack, unpack
 from atoll.cohort import Cohort
 from atoll.device import CPU, on_device
-from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, describe, resolve
 from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.parties import Parties, info_of, recounted, settled
@@ -28,7 +27,7 @@ from atoll.federation.cluster import (
     versions,
 )
 from atoll.federation.codec import decode_request, step_answer, step_call
-from atoll.federation.host import AT_ONCE, Host
+from atoll.federation.host import Host
 from atoll.federation.workers import Place, Saying, Workers
 from atoll.graph import Graph
 from atoll.graph.plain import Common, GraphsOfPlain, plain_graphs
@@ -71,11 +70,6 @@ def simulate_on_ray(
     order = json.dumps(_order(replace(experiment, method=method), threads, chunk))
     actor = ray.remote(num_cpus=threads, scheduling_strategy="SPREAD", max_restarts=0)(Worker)
     shares = _shares(chunks, count)
-    if max(map(len, shares)) > AT_ONCE:
-        raise AtollError(
-            f"a process of the cluster would hold {max(map(len, shares)):,} clients, and it can "
-            f"hold {AT_ONCE:,}; give the cluster more processes, or leave --engine out."
-        )
     found = [Place(actor.remote(), clients_of) for clients_of in shares]
     fed = Workers(ray, found, experiment.run.seed, chunk)
     try:
