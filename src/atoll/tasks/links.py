@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -123,5 +122,8 @@ def roc_auc(scores: np.ndarray, is_link: np.ndarray) -> float:
     others = len(is_link) - links
     if links == 0 or others == 0:
         return 0.0
+    # Loaded late: scipy.stats takes a quarter of the start of every run.
+    from scipy.stats import rankdata
+
     ranks = rankdata(scores)[is_link].sum()
     return float((ranks - links * (links + 1) / 2) / (links * others))
