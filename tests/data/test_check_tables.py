@@ -105,6 +105,15 @@ def test_all_problems_at_once_with_their_counts(files):
     assert any("lead from a node to itself" in note for note in said(check, "note"))
 
 
+def test_edges_to_strangers_are_refused_or_left_out_as_one_says(files):
+    edges = EDGES + "0099,0012,1,\n"
+    assert "leave the edges out with --drop-unknown" in said(files(edges=edges), "error")[0]
+    check = files(edges=edges, drop_unknown=True)
+    assert check.usable
+    assert check.settings["unknown_ends"] == "drop"
+    assert any("1 of 5 ends are no node of" in note for note in said(check, "note"))
+
+
 def test_files_in_the_wrong_order_or_of_another_graph(files):
     files()
     check = check_tables("calls.csv", "people.csv")

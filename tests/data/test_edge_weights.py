@@ -48,6 +48,16 @@ def test_amounts_may_be_taken_as_logarithms(bank):
     np.testing.assert_allclose(graph.weights, np.log([6, 2, 8]))
 
 
+def test_edges_to_strangers_may_be_left_out_with_their_weights(bank, caplog):
+    strangers = "source,target,amount\na,b,2\na,nobody,9\nnobody,c,8\nb,c,7\n"
+    assert "'nobody' is no node of" in complaint(bank, strangers, weight="amount")
+    with caplog.at_level(logging.WARNING, "atoll"):
+        graph = bank(strangers, weight="amount", directed=True, unknown_ends="drop")
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.weights.tolist() == [2, 7]
+    assert "'edges.csv': 2 of 4 edges are left out" in caplog.text
+
+
 def test_a_column_that_looks_like_weights_is_mentioned_but_not_used(bank, caplog):
     with caplog.at_level(logging.WARNING, "atoll"):
         assert bank().weights is None
@@ -166,6 +176,10 @@ def test_hand_made_folders_take_the_weight_column(tmp_path):
         (tmp_path / party / "nodes.csv").write_text(NODES.replace("\na,", f"\n{party},"))
         (tmp_path / party / "edges.csv").write_text("source,target,amount\nb,c,7\n")
     merged = Parties(folder=str(tmp_path), weight="amount").load()
+    assert merged.weights.tolist() == [7, 7]
+    with (tmp_path / "north" / "edges.csv").open("a") as edges:
+        edges.write("b,nobody,5\n")
+    merged = Parties(folder=str(tmp_path), weight="amount", unknown_ends="drop").load()
     assert merged.weights.tolist() == [7, 7]
 
 

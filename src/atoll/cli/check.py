@@ -19,6 +19,9 @@ def check(
     id: Annotated[str, typer.Option(help="The column with the nodes' ids.")] = "",
     weight: Annotated[str, typer.Option(help="The column that weighs the edges.")] = "",
     directed: Annotated[bool, typer.Option("--directed", help="Edges have directions.")] = False,
+    drop_unknown: Annotated[
+        bool, typer.Option("--drop-unknown", help="Leave out edges that end at no listed node.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(help="The config to write, for: atoll run atoll.toml.")
     ] = Path("atoll.toml"),
@@ -40,7 +43,14 @@ def check(
 
     refuse_others_file(out)
     found = check_tables(
-        nodes, edges, id=id, label=label, owner=owner, weight=weight, directed=directed
+        nodes,
+        edges,
+        id=id,
+        label=label,
+        owner=owner,
+        weight=weight,
+        directed=directed,
+        drop_unknown=drop_unknown,
     )
     if found.usable:
         write_config(found, out)

@@ -89,9 +89,10 @@ def check_tables(
     owner: str = "",
     weight: str = "",
     directed: bool = False,
+    drop_unknown: bool = False,
 ) -> Check:
     """What two files hold, how each column would be used, and everything that is wrong."""
-    check = Check()
+    check = Check(settings={"unknown_ends": "drop"} if drop_unknown else {})
     opened = {}
     for side, path in (("nodes", nodes), ("edges", edges)):
         try:
@@ -206,12 +207,13 @@ def _check_ids(check: Check, nodes: Opened, edges: Opened, ends: Ends) -> None:
         _count(check, edges, column, keys.is_null(), "the id is missing; give every edge two ends")
         lost = (keys.is_not_null() & ~keys.is_in(known.implode())).arg_true()
         if len(lost):
-            check.error(
-                f"'{edges.path}', column '{column}': {len(lost)} of {len(keys)} ends are no node "
-                f"of '{nodes.path}' ({sample_of(edges, keys, lost)}); add these nodes or drop the "
-                f"edges.",
-                len(lost),
-            )
+            where = f"'{edges.path}', column '{column}': {len(lost)} of {len(keys)} ends"
+            first = f"are no node of '{nodes.path}' ({sample_of(edges, keys, lost)})"
+            if check.settings.get("unknown_ends") == "drop":
+                check.note(f"{where} {first}: these edges are left out.", len(lost))
+            else:
+                remedy = "add these nodes, or leave the edges out with --drop-unknown."
+                check.error(f"{where} {first}; {remedy}", len(lost))
     pairs = polars.DataFrame({"a": edges.text(ends.source), "b": edges.text(ends.target)})
     loops = int((pairs["a"] == pairs["b"]).sum())
     if loops:

@@ -24,15 +24,14 @@ from atoll.data.table_columns import (
     id_array,
     label_names,
     numbered,
-    read_edges,
     read_ids,
     read_splits,
     sorted_names,
 )
+from atoll.data.table_edges import read_edges
 from atoll.data.table_features import Feature, common_features, encode, find_features, united
 from atoll.data.table_files import Table
 from atoll.data.table_fitted import Preprocessing
-from atoll.data.table_weights import read_weights
 from atoll.data.tables import encoded_graph, require_roles
 from atoll.errors import AtollError
 from atoll.graph import Features, Graph
@@ -201,10 +200,11 @@ def _written_graph(party: PartyFiles, written: Written) -> Graph:
         )
     y = _written_labels(party, written.label)
     splits = read_splits(nodes, written.split, y)
+    edges, weights = read_edges(party.edges, Columns(weight=written.weight), ids, nodes.source)
     return Graph(
         x=_written_features(nodes, written),
-        edges=read_edges(party.edges, Columns(), ids, nodes.source),
-        weights=read_weights(party.edges, written.weight),
+        edges=edges,
+        weights=weights,
         graph_of=_written_graphs(nodes, written.graph),
         y=y,
         classes=len(manifest.listed_classes),

@@ -1,4 +1,4 @@
-"""The columns of node and edge tables that are not features: ids, labels, splits, owners, edges."""
+"""The columns of node and edge tables that are not features: ids, labels, splits and owners."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Columns:
     party's own training nodes. Edges count both ways unless ``directed``. ``weight`` may name a
     column of the edge table that holds the edges' weights; ``weight_scale = "log"`` takes
     log(1 + weight), which amounts of money need: beside a neighbour of weight 5,000 the node
-    itself, which weighs 1, would count for nothing.
+    itself, which weighs 1, would count for nothing. An edge that ends at no node of the node table
+    is an ``error``, or is left out: ``unknown_ends = "drop"``.
 
     ``missing`` is what becomes of missing numbers: an ``error``; the ``median`` or ``mean`` of the
     party's own training nodes; or an ``indicator``: the median, and a further feature that says so.
@@ -52,6 +53,7 @@ class Columns:
     separator: str = ","
     weight: str = ""
     weight_scale: Literal["given", "log"] = "given"
+    unknown_ends: Literal["error", "drop"] = "error"
     missing: Missing = "error"
     decimal: Decimal = ""
     edges_separator: str = ""
@@ -123,10 +125,10 @@ class Columns:
 
 def read_ids(table: Table, column: str) -> polars.Series:
     """The nodes' ids as the file has them, text or whole numbers, each one once."""
-    ids = _keys(table, column, "id")
-    if (row := _first(ids.is_null())) is not None:
+    ids = keys_of(table, column, "id")
+    if (row := first_row(ids.is_null())) is not None:
         raise table.problem(column, row, "the id is missing; give every node one.")
-    if (row := _first(~ids.is_first_distinct())) is not None:
+    if (row := first_row(~ids.is_first_distinct())) is not None:
         before = ids.index_of(ids[row])
         assert before is not None
         raise table.problem(
@@ -138,33 +140,13 @@ def read_ids(table: Table, column: str) -> polars.Series:
     return ids
 
 
-def read_edges(table: Table, columns: Columns, ids: polars.Series, nodes: str) -> np.ndarray:
-    """The edges ``[2, e]`` in row numbers of the node table, as they are listed."""
-    ends = []
-    for option in ("source", "target"):
-        column = getattr(columns, option)
-        keys = _keys(table, column, option)
-        if (row := _first(keys.is_null())) is not None:
-            raise table.problem(column, row, "the id is missing; give every edge two ends.")
-        if keys.dtype != ids.dtype:
-            keys, ids = keys.cast(polars.String), ids.cast(polars.String)
-        known = polars.DataFrame({"key": ids, "row": np.arange(len(ids), dtype=np.int64)})
-        found = keys.to_frame("key").join(known, on="key", how="left", maintain_order="left")["row"]
-        if (row := _first(found.is_null())) is not None:
-            raise table.problem(
-                column, row, f"'{keys[row]}' is no node of {nodes}; add it there or drop the edge."
-            )
-        ends.append(found.to_numpy())
-    return np.stack(ends).astype(np.int64)
-
-
 def label_names(table: Table, column: str) -> polars.Series:
     """The nodes' labels as text; null where unknown."""
     labels = table.column(column, "label")
     names = as_names(table, column, labels)
     numbers = names.cast(polars.Float64, strict=False)
     all_numbers = numbers.null_count() == names.null_count()
-    if all_numbers and (row := _first(numbers != numbers.round())) is not None:
+    if all_numbers and (row := first_row(numbers != numbers.round())) is not None:
         raise table.problem(
             column,
             row,
@@ -178,7 +160,7 @@ def class_numbers(
 ) -> np.ndarray:
     """The labels' places among the classes ``[n]``, -1 where unknown."""
     y = numbered(names, classes)
-    if (row := _first(y.is_null() & names.is_not_null())) is not None:
+    if (row := first_row(y.is_null() & names.is_not_null())) is not None:
         raise table.problem(
             column,
             row,
@@ -226,11 +208,11 @@ def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarra
     if parts.dtype != polars.String:
         raise table.unfit(column, f"it holds {parts.dtype}; write train, val, test or nothing.")
     parts = parts.replace("", None)
-    if (row := _first(parts.is_not_null() & ~parts.is_in(SPLITS))) is not None:
+    if (row := first_row(parts.is_not_null() & ~parts.is_in(SPLITS))) is not None:
         raise table.problem(
             column, row, f"'{parts[row]}' is no split; write train, val, test or nothing."
         )
-    if (row := _first(parts.is_not_null() & polars.Series(y < 0))) is not None:
+    if (row := first_row(parts.is_not_null() & polars.Series(y < 0))) is not None:
         raise table.problem(
             column,
             row,
@@ -242,7 +224,7 @@ def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarra
 def read_owners(table: Table, column: str) -> tuple[Holding, ...]:
     """A natural holding for each owner that a column names, in order of their names."""
     owners = as_names(table, column, table.column(column, "owner"))
-    if (row := _first(owners.is_null())) is not None:
+    if (row := first_row(owners.is_null())) is not None:
         raise table.problem(column, row, "the owner is missing; give every node one.")
     names = sorted_names(owners)
     nodes = nodes_of(numbered(owners, names).to_numpy(), len(names))
@@ -254,7 +236,8 @@ def id_array(ids: polars.Series) -> np.ndarray:
     return np.array(ids.to_list(), dtype=str) if ids.dtype == polars.String else ids.to_numpy()
 
 
-def _keys(table: Table, column: str, option: str) -> polars.Series:
+def keys_of(table: Table, column: str, option: str) -> polars.Series:
+    """Ids as the file has them; null where there is none."""
     keys = table.column(column, option)
     if keys.dtype == polars.String:
         return keys.replace("", None)
@@ -265,7 +248,7 @@ def _keys(table: Table, column: str, option: str) -> polars.Series:
     raise table.unfit(column, f"it holds {keys.dtype}; ids are text or whole numbers.")
 
 
-def _first(where: polars.Series) -> int | None:
+def first_row(where: polars.Series) -> int | None:
     """The first row where something holds; null does not."""
     rows = where.arg_true()
     return int(rows[0]) if len(rows) else None

@@ -16,17 +16,16 @@ from atoll.data.table_columns import (
     class_numbers,
     id_array,
     label_names,
-    read_edges,
     read_ids,
     read_owners,
     read_splits,
     sorted_names,
 )
+from atoll.data.table_edges import read_edges
 from atoll.data.table_features import Feature, encode, find_features
 from atoll.data.table_files import Table
 from atoll.data.table_fitted import Preprocessing
 from atoll.data.table_numbers import Group
-from atoll.data.table_weights import read_weights
 from atoll.data.user_arrays import assemble
 from atoll.errors import AtollError
 from atoll.graph import Graph, Holding
@@ -117,10 +116,11 @@ def encoded_graph(
     if len(set(feature_names)) != len(feature_names):
         twice = next(f for f in feature_names if feature_names.count(f) > 1)
         raise AtollError(f"{nodes.source}: two features would be called '{twice}'; rename one.")
+    links, weights = read_edges(edges, columns, ids, nodes.source)
     return assemble(
         x=x,
-        edges=read_edges(edges, columns, ids, nodes.source),
-        weights=read_weights(edges, columns.weight),
+        edges=links,
+        weights=weights,
         log_weights=columns.weight_scale == "log",
         y=y,
         classes=len(classes),

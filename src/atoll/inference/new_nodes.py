@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import polars
 
-from atoll.data.table_columns import Columns, as_names, id_array, read_edges, read_ids
+from atoll.data.table_columns import Columns, as_names, id_array, read_ids
+from atoll.data.table_edges import read_edges
 from atoll.data.table_files import Table
 from atoll.data.table_fitted import FILE, Preprocessing
-from atoll.data.table_weights import read_weights
 from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.files import read_json
@@ -172,8 +172,7 @@ def _links(
     if edges is None:
         return np.zeros((2, 0), dtype=np.int64), np.zeros(0) if data.weight else None
     table = data.read_edges(_existing(edges, "--edges"), may_be_empty=True)
-    listed = read_edges(table, data, ids, f"{nodes} and none of the run")
-    return listed, read_weights(table, data.weight)
+    return read_edges(table, data, ids, f"{nodes} and none of the run")
 
 
 def _places(everyone: polars.Series, graph: Graph, new: np.ndarray) -> np.ndarray:
