@@ -23,7 +23,7 @@ def read_edges(
     """
     ends = np.stack([_places(table, columns, end, ids, nodes) for end in ("source", "target")])
     weights = read_weights(table, columns.weight)
-    known: np.ndarray = (ends >= 0).all(axis=0)
+    known = np.all(ends >= 0, axis=0)
     if known.all():
         return ends, weights
     log.warning(
