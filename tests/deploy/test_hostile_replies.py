@@ -53,6 +53,7 @@ def _tampered(coordinator, tamper):
         {"train": 10**9},
         {"names": "short"},
         {"rarer": 99},
+        {"rare": 1},
         {"features": "many"},
         {"classes": 2**60},
     ],

@@ -93,6 +93,7 @@ class Coordinator:
         self._report("starting")
         self._assemble()
         info, sizes = self.introductions.begin(self._hello())
+        self.rounds.history.metric = self.introductions.metric
         self.rounds.state = self.method.start(info, self.plan.experiment.run.seed)
         if self.rounds.restore() is None:
             self.rounds.done = 0

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from atoll.deploy.positive import wrong_words
+
 # No party holds more nodes, features or classes than this.
 _MOST = 2**40
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -26,7 +28,4 @@ def misstatement(facts: Mapping[str, Any]) -> str:
     names = facts.get("names")
     if not isinstance(names, str) or not _DIGEST.fullmatch(names):
         return "it does not say what its features and classes are"
-    rarer = facts.get("rarer", -1)
-    if type(rarer) is not int or not -1 <= rarer < max(facts["classes"], 1):
-        return "it names a class that there is not"
-    return ""
+    return wrong_words(facts)

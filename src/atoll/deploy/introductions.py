@@ -15,11 +15,13 @@ from atoll.deploy.fleet import REFUSED
 from atoll.deploy.hello import is_count, misstatement
 from atoll.deploy.journal import Journal
 from atoll.deploy.plan import Plan
+from atoll.deploy.positive import agreed
 from atoll.deploy.remote import Remote
 from atoll.errors import AtollError
 from atoll.experiment.config import describe
 from atoll.experiment.result import Size
 from atoll.federation.codec import Answer, Request
+from atoll.federation.validation import log
 from atoll.methods.base import Info
 
 # What all sites must have alike.
@@ -37,8 +39,8 @@ class Introductions:
         self.journal = journal
         self.method = plan.experiment.method
         self.anchors: tuple[np.ndarray, ...] = ()
-        # The class that most training nodes are at a site where it is the rarer one, if of two.
-        self.positive = -1
+        self.positive = -1  # of two classes the one that the run is about
+        self.metric = ""
 
     def begin(self, answers: dict[str, Answer]) -> tuple[Info, list[Size]]:
         """What the method's server is to know, given what sites have said of themselves."""
@@ -46,8 +48,11 @@ class Introductions:
         for site, answer in answers.items():
             known[site] = dict(answer.facts)
         _refuse_different(known)
-        self.positive = _voted(known)
         self.journal.keep_sites(known)
+        found = self.journal.agreed(partial(agreed, known, self.plan.experiment))
+        self.positive, self.metric = found["positive"], found["metric"]
+        if found["said"]:
+            log.warning("%s", found["said"])
         method = self.method
         if method.needs_anchors:  # nobody matches anything for a run that it refuses
             self._announce("propose", self.fed.present)
@@ -142,12 +147,3 @@ def _refuse_different(known: dict[str, Any]) -> None:
                     f"sites the same feature columns, and the same class_names and "
                     f"[categories] in their party.toml."
                 )
-
-
-def _voted(known: dict[str, Any]) -> int:
-    """The positive class by what sites say of themselves, each counting its training nodes."""
-    votes: dict[int, int] = {}
-    for facts in known.values():
-        rarer = int(facts.get("rarer", -1))
-        votes[rarer] = votes.get(rarer, 0) + int(facts["train"])
-    return max(votes, key=lambda rarer: (votes[rarer], rarer), default=-1)

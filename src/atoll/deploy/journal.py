@@ -17,7 +17,7 @@ from atoll.errors import AtollError
 from atoll.files import write_json
 
 _STATUS, _HANDOVER = "status.json", "handover"
-_SITES, _ATTEMPT = "sites.json", "attempt.json"
+_SITES, _ATTEMPT, _AGREED = "sites.json", "attempt.json", "agreed.json"
 _ANCHORS, _NETWORK = "anchors.safetensors", "network.safetensors"
 
 
@@ -60,6 +60,14 @@ class Journal:
 
     def keep_sites(self, known: dict[str, Any]) -> None:
         write_json(self.run_dir / _SITES, known)
+
+    def agreed(self, agree: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What follows from the words of the first sites; settled once per run."""
+        found = self._facts(_AGREED)
+        if not found:
+            found = agree()
+            write_json(self.run_dir / _AGREED, found)
+        return found
 
     def anchors(self, match: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Each site's anchors as numbers; matched once per run, then read from here."""

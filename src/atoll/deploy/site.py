@@ -34,6 +34,7 @@ from atoll.deploy.policy.judging import (
 )
 from atoll.deploy.policy.rules import Policy
 from atoll.deploy.policy.watch import Sent
+from atoll.deploy.positive import words_on_classes
 from atoll.deploy.refusal import keep_refusal
 from atoll.deploy.site_run import NotBegun, RunAtSite
 from atoll.errors import AtollError
@@ -47,7 +48,6 @@ from atoll.federation.codec import (
 )
 from atoll.graph import Graph
 from atoll.plugins import admitting
-from atoll.tasks.nodes import rarer_class
 from atoll.tree import kind
 
 log = logging.getLogger("atoll")
@@ -163,9 +163,7 @@ class Site:
             "names": hashlib.sha256(names).hexdigest(),
             "nodes": graph.nodes,
             "train": int(graph.train.sum()),
-            # Which of two classes is to be the positive one: a word, no counts.
-            "rarer": rarer_class([graph]) if graph.classes == 2 else -1,
-        }
+        } | words_on_classes(graph)
         return Answer(request.id, facts=facts)
 
     def _propose(self, request: Request) -> Answer:

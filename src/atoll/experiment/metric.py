@@ -38,13 +38,10 @@ def chosen_metric(experiment: Experiment, graphs: Sequence[Graph]) -> tuple[str,
             f"no round can be chosen by {metric}, since no client has validation nodes of two "
             f"classes; choose run.metric = 'accuracy' or give split.val more."
         )
-    counts = training_counts(graphs)
-    if graphs[0].classes != 2 or counts.sum() == 0:
+    found = rare_class(graphs)
+    if found is None:
         return metric, ""
-    rare = int(counts[0] >= counts[1])
-    share = counts[rare] / counts.sum()
-    if share >= RARE:
-        return metric, ""
+    rare, share = found
     if asked == "auto" and measurable:
         metric = "pr_auc"
     names = graphs[0].class_names or ("0", "1")
@@ -55,3 +52,13 @@ def chosen_metric(experiment: Experiment, graphs: Sequence[Graph]) -> tuple[str,
         f"answering '{names[1 - rare]}' would score {100 * majority:.2f} % accuracy and "
         f"{100 * (1 - majority):.2f} % PR-AUC; the best round is chosen by {metric}."
     )
+
+
+def rare_class(graphs: Sequence[Graph]) -> tuple[int, float] | None:
+    """The class of two that few training nodes have, and their share; None if neither is rare."""
+    counts = training_counts(graphs)
+    if graphs[0].classes != 2 or counts.sum() == 0:
+        return None
+    rare = int(counts[0] >= counts[1])
+    share = float(counts[rare] / counts.sum())
+    return (rare, share) if share < RARE else None
