@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
+from torch.utils.checkpoint import checkpoint
 
 from atoll.cohort import Cohort
 from atoll.models.base import Model, add_bias, fan_in, models
@@ -15,6 +16,10 @@ from atoll.ops.ragged import ragged_linear, segment_sum
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
+
+# Neighbours of so many numbers are not kept per routing for the backward pass but gathered again:
+# kept, they take gigabytes.
+_LARGE = 2**24
 
 
 @models.register("disen")
@@ -83,9 +88,17 @@ def routed(x: Tensor, edges: Tensor, routings: int) -> Tensor:
     j, i = edges[0].contiguous(), edges[1].contiguous()
     z, u = x.index_select(0, j), x
     for _ in range(routings):
-        p = torch.softmax((z * u.index_select(0, i)).sum(2), dim=1)
-        u = _unit(x + segment_sum(z * p[:, :, None], i, len(x)))
+        if z.numel() > _LARGE and z.requires_grad:
+            u = checkpoint(_routing, x, z, u, i, use_reentrant=False, preserve_rng_state=False)
+        else:
+            u = _routing(x, z, u, i)
     return u
+
+
+def _routing(x: Tensor, z: Tensor, u: Tensor, i: Tensor) -> Tensor:
+    """One routing of neighbours ``z [E, factors, d]`` of nodes ``i [E]``."""
+    p = torch.softmax((z * u.index_select(0, i)).sum(2), dim=1)
+    return _unit(x + segment_sum(z * p[:, :, None], i, len(x)))
 
 
 def _unit(x: Tensor) -> Tensor:
