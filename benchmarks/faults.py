@@ -2,7 +2,7 @@
 
     python benchmarks/faults.py [killed] [returned] [straggler] [quorum] [crowd] [server]
         [server-disk] [site-disk] [term] [clock] [--engine nvflare] [--method fed-pub] [--kills 10]
-        [--seeds 3] [--folder DIR] [--keep]
+        [--seeds 3] [--quorum N] [--folder DIR] [--keep]
 
 Each case prints what it did and what it showed, and the exit code is 1 if one failed. Nothing can
 hang: every case has a bound. With ``--folder`` what runs leave behind stays there, and ``server``
@@ -174,6 +174,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of kills")
     parser.add_argument("--seeds", type=int, default=3, help="of crowd")
+    parser.add_argument("--quorum", type=int, help="instead of the case's own")
     given = parser.parse_args()
     failed = 0
     for name in given.cases or CASES:
@@ -196,6 +197,8 @@ def main() -> int:
 def _tried(name: str, given: argparse.Namespace, more: tuple) -> bool:
     """Whether a case has shown what it must; says so, and keeps it where that is wanted."""
     check, settings = CASES[name]
+    if given.quorum is not None:
+        settings = settings | {"quorum": given.quorum}
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         root = given.folder / given.engine / name if given.folder else Path(folder)
