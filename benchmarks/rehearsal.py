@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from atoll.data.parties import party_folders, write_parties
@@ -13,7 +14,7 @@ from atoll.deploy.local import LocalFederation, federation
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.settings import SLOW
 from atoll.deploy.up import site_names
-from atoll.experiment.config import Experiment, resolve
+from atoll.experiment.config import Experiment, describe, resolve
 from atoll.experiment.result import Result, load_result
 from atoll.experiment.run_dir import is_complete, store_setup
 from atoll.experiment.runner import load_parties
@@ -23,7 +24,7 @@ Harm = Callable[[LocalFederation, int], None]
 # A site's steps are slowed down to this, so that there is time to do harm.
 STEP_SECONDS = {"nvflare": "0.4", "flower": "0"}
 DIGITS = {"data": "digits", "partition": "louvain", "clients": 3}
-CORA = {"data": "cora", "partition": "metis", "clients": 10}
+CORA = {"data": "cora", "partition": "metis", "clients": 10, "hidden": 128}
 
 
 class Case:
@@ -31,15 +32,16 @@ class Case:
 
     def __init__(
         self, root: Path, engine: str, method: str, rounds: int, of: dict | None = None,
-        **terms: float,
+        seed: int = 0, **terms: float,
     ) -> None:  # fmt: skip
         self.root, self.engine = root, engine
+        self.again = partial(Case, engine=engine, method=method, rounds=rounds, of=of, **terms)
         if engine == "flower":
             # A message takes Flower seconds, since it starts a process for each.
             terms["deadline"] = 12 * terms.get("deadline", 5.0)
             rounds = {60: 8, 40: 8, 12: 4, 6: 3}.get(rounds, rounds)
         self.folder = root / "sites"
-        whole = _experiment(of or DIGITS, method, rounds)
+        whole = _experiment(of or DIGITS, method, rounds, seed)
         if not self.folder.is_dir():
             write_parties(load_parties(whole).graphs, self.folder)
         self.experiment = _of_parties(self.folder, whole)
@@ -48,6 +50,10 @@ class Case:
         self.slow = dict.fromkeys(self.sites, STEP_SECONDS[engine])
         for name in ("run", "up"):
             self.clear(name)
+
+    def with_seed(self, seed: int) -> Case:
+        """The same with another seed, in a folder of its own."""
+        return self.again(root=self.root / f"seed-{seed}", seed=seed)
 
     def clear(self, name: str) -> None:
         """Remove what an earlier call has left of a run."""
@@ -121,27 +127,23 @@ def sha(run_dir: Path) -> str:
     return hashlib.sha256((run_dir / "parameters.safetensors").read_bytes()).hexdigest()
 
 
-def _experiment(of: dict, method: str, rounds: int) -> Experiment:
+def _experiment(of: dict, method: str, rounds: int, seed: int) -> Experiment:
     return resolve(
         {
             "data": {"name": of["data"]},
             "partition": {"name": of["partition"], "clients": of["clients"]},
             "split": {"kind": "random"},
             "method": {"name": method},
-            "model": {"name": "gcn", "hidden": 16},
-            "run": {"rounds": rounds, "threads": 1},
+            "model": {"name": "gcn", "hidden": of.get("hidden", 16)},
+            "run": {"rounds": rounds, "threads": 1, "seed": seed},
         }
     )
 
 
 def _of_parties(folder: Path, whole: Experiment) -> Experiment:
-    return resolve(
-        {
-            "data": {"name": "parties", "folder": str(folder)},
-            "partition": {"name": "natural"},
-            "split": {"kind": "public"},
-            "method": {"name": whole.method.registered_name},
-            "model": {"name": "gcn", "hidden": 16},
-            "run": {"rounds": whole.run.rounds, "threads": 1},
-        }
-    )
+    theirs = {
+        "data": {"name": "parties", "folder": str(folder)},
+        "partition": {"name": "natural"},
+        "split": {"kind": "public"},
+    }
+    return resolve({**describe(whole), **theirs})

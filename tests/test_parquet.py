@@ -23,6 +23,7 @@ PLAIN = polars.DataFrame(
         "nothing": [None] * 3,
     }
 )
+LISTED_DURATIONS = pyarrow.list_(pyarrow.struct({"long": pyarrow.duration("ms")}))
 
 
 def written(frame, **options):
@@ -60,6 +61,10 @@ def test_a_file_says_nothing_of_its_types_that_is_believed():
         (pyarrow.array([2**31 - 1], pyarrow.date32()), "dates or times that there are not"),
         (pyarrow.array([2**62], pyarrow.timestamp("us")), "dates or times that there are not"),
         (pyarrow.array([2**62], pyarrow.duration("ms")), "dates or times that there are not"),
+        (
+            pyarrow.array([[{"long": 2**62}]], LISTED_DURATIONS),
+            "dates or times that there are not",
+        ),
         (pyarrow.array([[("a", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int64())), "type map"),
     ],
 )

@@ -58,6 +58,11 @@ class NoRoom(AtollError, OSError):
         return str(self.args[0])
 
 
+def is_no_room(problem: BaseException) -> bool:
+    """Whether something failed because the disk is full, or a quota spent."""
+    return isinstance(problem, OSError) and problem.errno in _NO_ROOM
+
+
 @contextmanager
 def written_whole(target: Path, mode: int | None = None) -> Iterator[Path]:
     """A path to write to, which takes the target's name once the block ends without an error.
@@ -77,7 +82,7 @@ def written_whole(target: Path, mode: int | None = None) -> Iterator[Path]:
         part.replace(target)
         _sync(target.parent)
     except OSError as problem:
-        if problem.errno in _NO_ROOM:
+        if is_no_room(problem):
             raise NoRoom(target, problem) from problem
         raise
     finally:

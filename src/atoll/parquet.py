@@ -8,6 +8,7 @@ values become a table of polars: what a file says of them beside that is left be
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,30 @@ def read_parquet(source: Path | io.BytesIO) -> polars.DataFrame:
 
 def _refuse_dates_beyond_calendars(frame: polars.DataFrame) -> None:
     """Days that no calendar has end in panics wherever they are shown."""
-    for column in frame.select(polars.selectors.temporal()):
-        unit = "ns" if column.dtype == polars.Time else getattr(column.dtype, "time_unit", None)
-        day = _UNITS_PER_DAY[unit]
-        number = column.drop_nulls().to_physical().to_numpy()
-        first, last = _DAYS.get(column.dtype.base_type(), _YEARS_1_TO_9999)
-        if len(number) and not (number.min() >= first * day and number.max() < last * day):
-            raise NotParquet(f"the column '{column.name}' has dates or times that there are not")
+    for column in frame:
+        for values in _innermost(column):
+            if values.dtype.is_temporal() and not _within_calendars(values.drop_nulls()):
+                why = f"the column '{column.name}' has dates or times that there are not"
+                raise NotParquet(why)
+
+
+def _innermost(column: polars.Series) -> Iterator[polars.Series]:
+    """A column's values, or those within its lists and structures."""
+    if column.dtype == polars.List:
+        yield from _innermost(column.explode())
+    elif column.dtype == polars.Struct:
+        for name in column.struct.fields:
+            yield from _innermost(column.struct.field(name))
+    else:
+        yield column
+
+
+def _within_calendars(values: polars.Series) -> bool:
+    unit = "ns" if values.dtype == polars.Time else getattr(values.dtype, "time_unit", None)
+    day = _UNITS_PER_DAY[unit]
+    number = values.to_physical().to_numpy()
+    first, last = _DAYS.get(values.dtype.base_type(), _YEARS_1_TO_9999)
+    return not len(number) or bool(number.min() >= first * day and number.max() < last * day)
 
 
 def _bare(kind: Any) -> Any:

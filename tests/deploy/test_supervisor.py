@@ -1,5 +1,7 @@
 """Jobs of a run, one after the other, on an engine whose every answer the test decides."""
 
+import errno
+
 import pytest
 
 from atoll.deploy.journal import Journal
@@ -7,6 +9,7 @@ from atoll.deploy.operator import Operator, OutOfTouch
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError
+from atoll.files import NoRoom
 from thread_fleet import experiment
 
 
@@ -18,9 +21,10 @@ class Scripted(Operator):
     def __init__(self, journal, *jobs):
         self.journal, self.jobs = journal, list(jobs)
         self.submitted, self.stopped = [], []
-        self.back = set()
+        self.back, self.here = set(), {"a", "b", "c"}
 
     def submit(self, plan):
+        self.word = plan.job
         says, self.now = self.jobs[len(self.submitted)]
         if isinstance(says, Exception):
             self.jobs.pop(len(self.submitted))
@@ -29,7 +33,8 @@ class Scripted(Operator):
         if says:
             attempt = len(self.submitted)
             missing = says.get("missing", {})
-            self.journal.report(attempt=attempt, **{"message": "", "missing": missing} | says)
+            facts = {"job": self.word, "message": "", "missing": missing}
+            self.journal.report(attempt=attempt, **facts | says)
         return f"job-{len(self.submitted)}"
 
     def state(self, job):
@@ -44,7 +49,7 @@ class Scripted(Operator):
         self.stopped.append(job)
 
     def connected(self):
-        return {"a", "b", "c"}
+        return set(self.here)
 
     def outside(self, job, sites):
         return set(sites) & self.back
@@ -89,7 +94,8 @@ def test_a_missing_site_that_stays_away_brings_about_nothing(supervised):
     def check():
         looks.append(None)
         if len(looks) == 5:
-            operator.journal.report(attempt=1, state="complete", round=4, message="", missing={})
+            said = operator.journal.status()
+            operator.journal.report(**said | {"state": "complete", "round": 4, "missing": {}})
 
     supervisor.check = check
     supervisor.run()
@@ -115,4 +121,73 @@ def test_an_engine_that_does_not_answer_at_once_is_asked_again(supervised, monke
     monkeypatch.setattr("atoll.deploy.supervisor._BETWEEN_TRIES", 0.0)
     supervisor, operator = supervised((OutOfTouch("busy"), ""), COMPLETE)
     supervisor.run()
+    assert len(operator.submitted) == 1
+
+
+def test_what_an_older_job_says_is_not_taken_for_the_new_one_s(supervised):
+    """A server that was restarted begins a job of the last one, beside the one it is given."""
+    older = {"state": "stopped", "round": 1, "message": "another process is at work", "job": "old"}
+    supervisor, operator = supervised((older, "running"))
+    looks = []
+
+    def check():
+        looks.append(None)
+        if len(looks) == 4:
+            operator.journal.report(**older | {"state": "complete", "job": operator.word})
+
+    supervisor.check = check
+    supervisor.run()
+    assert len(looks) >= 4
+
+
+def test_every_try_has_a_word_of_its_own(supervised, monkeypatch):
+    """An engine that did not answer may have taken the job all the same."""
+    monkeypatch.setattr("atoll.deploy.supervisor._BETWEEN_TRIES", 0.0)
+    supervisor, operator = supervised((OutOfTouch("busy"), ""), COMPLETE)
+    words, submit = [], operator.submit
+    operator.submit = lambda plan: (words.append(plan.job), submit(plan))[1]
+    supervisor.run()
+    assert len(set(words)) == 2
+    assert words[-1] == operator.journal.job
+
+
+@pytest.mark.parametrize(("last", "waits"), [(["a", "b", "c"], True), (["a", "b"], False)])
+def test_a_continued_run_waits_for_the_sites_that_took_part_last(supervised, last, waits):
+    supervisor, operator = supervised(COMPLETE, patience=60.0)
+    operator.journal.report(state="running", round=2, present=last)
+    operator.here = {"a", "b"}
+    looks = []
+
+    def check():
+        looks.append(len(operator.submitted))
+        if len(looks) == 3:
+            operator.here = {"a", "b", "c"}
+
+    supervisor.check = check
+    supervisor.run()
+    assert (looks[1] == 0) == waits
+
+
+def test_a_continued_run_does_not_wait_forever_where_there_is_a_quorum(supervised, monkeypatch):
+    monkeypatch.setattr("atoll.deploy.supervisor._GRACE", 0.0)
+    supervisor, operator = supervised(COMPLETE, patience=60.0)
+    operator.journal.report(state="running", round=2, present=["a", "b", "c"])
+    operator.here = {"a", "b"}
+    supervisor.run()
+    assert len(operator.submitted) == 1
+
+
+def test_a_full_disk_is_named_at_once(supervised, monkeypatch):
+    """Also where its coordinator had no room to say so."""
+    supervisor, operator = supervised((None, "ended"), COMPLETE)
+    written = []
+
+    def no_room_for_a_second_job(path, value, mode=None):
+        written.append(path)
+        if len(written) > 1:
+            raise NoRoom(path, OSError(errno.ENOSPC, "No space left on device"))
+
+    monkeypatch.setattr("atoll.deploy.journal.write_json", no_room_for_a_second_job)
+    with pytest.raises(AtollError, match=r"the disk of .* is full.*round 0: make room .* resume"):
+        supervisor.run()
     assert len(operator.submitted) == 1

@@ -14,7 +14,7 @@ import torch
 from atoll.deploy.evidence.sealing import ServerRecord
 from atoll.deploy.fleet import Fleet
 from atoll.deploy.introductions import Introductions
-from atoll.deploy.journal import Journal
+from atoll.deploy.journal import Journal, disk_is_full
 from atoll.deploy.plan import Plan
 from atoll.deploy.remote import BelowQuorum, Remote
 from atoll.deploy.summing import RosterPeers
@@ -25,7 +25,7 @@ from atoll.experiment.rounds import Rounds
 from atoll.experiment.run_dir import is_complete
 from atoll.federation.codec import Answer, Request
 from atoll.federation.protocol import Replies
-from atoll.files import clear_leftovers, held
+from atoll.files import clear_leftovers, held, is_no_room
 from atoll.privacy.averaging import protect
 
 log = logging.getLogger("atoll")
@@ -68,6 +68,7 @@ class Coordinator:
         protect(self.fed, experiment.privacy, self.method.epochs, peers)
         self.introductions = Introductions(self.plan, self.fed, self.journal)
         self.validation = float("nan")
+        self.kept = 0  # the round that is on the disk
         self.rounds = Rounds(experiment, self.fed, self.run_dir)
 
     def run(self) -> Result | None:
@@ -80,15 +81,21 @@ class Coordinator:
             with held(self.run_dir, min(self.plan.terms.patience, _SECONDS_TO_COME_UP)):
                 clear_leftovers(self.run_dir)
                 return self._run()
-        except AtollError as problem:
-            self._report("stopped", str(problem))
-            raise
         except Exception as problem:
-            self._report("failed", type(problem).__name__)
+            if is_no_room(problem):
+                full = disk_is_full(self.run_dir, self.kept)
+                self._report("stopped", str(full))
+                raise full from problem
+            if isinstance(problem, AtollError):
+                self._report("stopped", str(problem))
+            else:
+                self._report("failed", type(problem).__name__)
             raise
 
     def _run(self) -> Result | None:
-        self.rounds.done = int(self.journal.status().get("round", 0))
+        self._check_stopped()
+        self.rounds.done = self.kept = int(self.journal.status().get("round", 0))
+        self.journal.keep_spare_room()
         record = self.fleet.record = ServerRecord(self.run_dir, self.plan.run, self.voice.key)
         self._report("starting")
         self._assemble()
@@ -97,6 +104,7 @@ class Coordinator:
         self.rounds.state = self.method.start(info, self.plan.experiment.run.seed)
         if self.rounds.restore() is None:
             self.rounds.done = 0
+        self.kept = self.rounds.done
         self.fed.best = self.rounds.best.round
         while not self.rounds.over:
             self._check_stopped()
@@ -117,7 +125,7 @@ class Coordinator:
         everybody = self.fleet.within_reach(self.plan.sites)
         until = time.monotonic() + min(self.plan.terms.patience, _SECONDS_TO_COME_UP)
         found = self.fleet.present(everybody)
-        while found != everybody and time.monotonic() < until and not self.stopped():
+        while found != everybody and time.monotonic() < until and not self._is_over():
             time.sleep(1.0)
             found = self.fleet.present(everybody)
         for site in sorted(set(self.plan.sites) - found):
@@ -132,12 +140,12 @@ class Coordinator:
             answers = self.introductions.greeted(self.fed.present)
             if len(self.fed.present) >= self.plan.quorum:
                 return answers
-            if time.monotonic() > until or self.stopped() or self.fed.hopeless:
+            if time.monotonic() > until or self._is_over() or self.fed.hopeless:
                 self._below_quorum()
             self._report("waiting", self.fed.shortage())
             time.sleep(1.0)
             with suppress(BelowQuorum):
-                self.fed.gather(max(until - time.monotonic(), 0.1), self.stopped)
+                self.fed.gather(max(until - time.monotonic(), 0.1), self._is_over)
 
     def _round(self) -> None:
         """One round; begun anew, from the same states, while too few sites see it through."""
@@ -145,7 +153,7 @@ class Coordinator:
         while True:
             was_missing = set(self.fed.missing)
             try:
-                self.fed.gather(max(until - time.monotonic(), 0.1), self.stopped)
+                self.fed.gather(max(until - time.monotonic(), 0.1), self._is_over)
                 back = was_missing - set(self.fed.missing)
                 if back:
                     self.introductions.welcome(back)
@@ -169,12 +177,20 @@ class Coordinator:
         # A table that is written every round is not made anew from its first entry.
         ledger.before, ledger.entries = ledger.table(), []
         self.rounds.save({})
+        self.kept = self.rounds.done
         self.fed.best = self.rounds.best.round  # not before it is on record here
         self._report("running")
 
     def _check_stopped(self) -> None:
-        if self.stopped():
-            raise Stopped(f"the job was ended after round {self.rounds.done}.")
+        if self._is_over():
+            raise Stopped(f"the job was ended after round {self.kept}.")
+
+    def _is_over(self) -> bool:
+        return self.stopped() or self._is_superseded()
+
+    def _is_superseded(self) -> bool:
+        """Whether a newer job has the run: an engine may begin one that nobody waits for."""
+        return self.journal.job != self.plan.job
 
     def _conclude(self) -> Replies | None:
         try:
@@ -200,16 +216,19 @@ class Coordinator:
             )
         raise AtollError(
             f"{self.fed.shortage()}; waited in vain and stopped. The model is that of round "
-            f"{self.rounds.done}; start the sites and continue with: atoll resume "
+            f"{self.kept}; start the sites and continue with: atoll resume "
             f"{self.run_dir}"
         )
 
     def _report(self, state: str, message: str = "") -> None:
+        if self._is_superseded():  # what it says would be taken for the newer one's
+            return
         self.journal.report(
+            job=self.plan.job,
             run=self.plan.run,
             state=state,
             message=message,
-            round=self.rounds.done,
+            round=self.kept,
             rounds=self.plan.experiment.run.rounds,
             validation=_finite(self.validation),
             attempt=self.fed.attempt,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,10 @@ from scipy import sparse
 
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
-from atoll.files import write_json
+from atoll.files import PRIVATE, NoRoom, write_bytes, write_json
 
-_STATUS, _HANDOVER = "status.json", "handover"
+_STATUS, _HANDOVER, _JOB, _SPARE = "status.json", "handover", "job.json", "spare"
+_SPARE_BYTES = 2**16
 _SITES, _ATTEMPT, _AGREED = "sites.json", "attempt.json", "agreed.json"
 _ANCHORS, _NETWORK = "anchors.safetensors", "network.safetensors"
 
@@ -32,8 +34,29 @@ class Journal:
         return self._facts(_STATUS)
 
     def report(self, **status: Any) -> None:
-        """What an operator sees."""
-        write_json(self.run_dir / _STATUS, status | {"time": time.time()})
+        """What an operator sees, also where the disk is full."""
+        said = status | {"time": time.time()}
+        try:
+            write_json(self.run_dir / _STATUS, said)
+        except NoRoom:
+            (self.run_dir / _SPARE).unlink(missing_ok=True)
+            write_json(self.run_dir / _STATUS, said)
+
+    def keep_spare_room(self) -> None:
+        """Take room for a last word, before it is needed."""
+        if not (self.run_dir / _SPARE).is_file():
+            write_bytes(self.run_dir / _SPARE, secrets.token_bytes(_SPARE_BYTES), PRIVATE)
+
+    @property
+    def job(self) -> str:
+        """The job that works on the run; those before it have no more say."""
+        return str(self._facts(_JOB).get("job", ""))
+
+    def next_job(self) -> str:
+        """A word for a new job, which from now on is the one that works on the run."""
+        job = secrets.token_hex(8)
+        write_json(self.run_dir / _JOB, {"job": job})
+        return job
 
     def ask_for_handover(self) -> None:
         """Have the coordinator end its job after this round; another will go on from there."""
@@ -99,6 +122,13 @@ class Journal:
         except (OSError, ValueError):
             return {}
         return facts if isinstance(facts, dict) else {}
+
+
+def disk_is_full(run_dir: Path, round: int) -> AtollError:
+    return AtollError(
+        f"the disk of '{run_dir}' is full, so the run stopped; nothing is lost, the model is that "
+        f"of round {round}: make room there and continue with: atoll resume {run_dir}"
+    )
 
 
 def needs_network(method: str) -> AtollError:

@@ -41,13 +41,17 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A deployed run: an experiment, the sites in the order of their client numbers, and terms."""
+    """A deployed run: an experiment, the sites in the order of their client numbers, and terms.
+
+    ``job`` is the word of one of its jobs; the run itself has none.
+    """
 
     run: str
     engine: str
     sites: tuple[str, ...]
     experiment: Experiment
     terms: Terms
+    job: str = ""
 
     @property
     def quorum(self) -> int:
@@ -60,7 +64,7 @@ class Plan:
             "engine": self.engine,
             "sites": list(self.sites),
             "terms": asdict(self.terms),
-        }
+        } | ({"job": self.job} if self.job else {})
 
     def store(self, run_dir: Path) -> None:
         write_toml(run_dir / FILE, self.table())
@@ -131,6 +135,7 @@ def plan_of(table: Mapping[str, Any], experiment: Experiment) -> Plan:
         sites=tuple(sites),
         experiment=experiment,
         terms=terms,
+        job=str(table.get("job", "")),
     )
 
 

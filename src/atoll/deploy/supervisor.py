@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atoll.deploy.journal import Journal
+from atoll.deploy.journal import Journal, disk_is_full
 from atoll.deploy.operator import Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.errors import AtollError
 from atoll.experiment.runner import Progress
+from atoll.files import NoRoom
 
 _BETWEEN_LOOKS = 0.5
 _VAIN_JOBS = 3
 _TRIES, _BETWEEN_TRIES = 5, 5.0
 _SECONDS_TO_BEGIN = 600.0
+# How long sites that took part are waited for where a quorum is there: engines' clients dial again
+# within this time.
+_GRACE = 120.0
 log = logging.getLogger("atoll")
 
 
@@ -43,7 +47,10 @@ class Supervisor:
         self._wait_for_sites()
         while True:
             before = int(self._journal.status().get("round", 0))
-            job = self._start()
+            try:
+                job = self._start()
+            except NoRoom as problem:
+                raise disk_is_full(self.run_dir, before) from problem
             outcome = self._watch(job, shown)
             status = self._journal.status()
             shown = int(status.get("round", 0))
@@ -59,17 +66,21 @@ class Supervisor:
                 )
 
     def _wait_for_sites(self) -> None:
-        """Wait for the sites: for all of them at first, for a quorum where a run is continued."""
-        until = time.monotonic() + self.plan.terms.patience
-        begun = bool(self._journal.status())
+        """Wait for the sites: for all of them at first; where a run is continued, for those that
+        took part last, so that it goes on as if it had not been interrupted. A quorum must do
+        after some time."""
+        status, since = self._journal.status(), time.monotonic()
+        awaited = set(status["present"] if status.get("present") else self.plan.sites)
+        patience = self.plan.terms.patience
+        grace = min(patience, _GRACE) if status else patience
         while True:
             self.check()
             here = self._connected() & set(self.plan.sites)
             enough = len(here) >= self.plan.quorum
-            late = time.monotonic() > until
-            if len(here) == len(self.plan.sites) or (enough and (late or begun)):
+            waited = time.monotonic() - since
+            if enough and (here >= awaited or waited > grace):
                 return
-            if late:
+            if waited > patience:
                 raise AtollError(
                     f"{len(here)} of {len(self.plan.sites)} sites are connected, fewer than the "
                     f"quorum of {self.plan.quorum}; start the sites and continue with: atoll "
@@ -85,15 +96,20 @@ class Supervisor:
 
     def _start(self) -> str:
         self._journal.no_handover()
-        self._attempt = int(self._journal.status().get("attempt", 0))
         for _ in range(_TRIES - 1):
             try:
-                return self.operator.submit(self.plan)
+                return self._submit()
             except OutOfTouch as problem:
                 self.check()
                 log.warning("%s", problem)
                 time.sleep(_BETWEEN_TRIES)
-        return self.operator.submit(self.plan)
+        return self._submit()
+
+    def _submit(self) -> str:
+        """A new job. An engine may still begin one that it was given before, even where it did not
+        say so, or a server ago: each has a word of its own, and the last one's counts."""
+        self._word = self._journal.next_job()
+        return self.operator.submit(replace(self.plan, job=self._word))
 
     def _watch(self, job: str, shown: int) -> str:
         """How a job ends: complete, stopped, failed, handover, or lost."""
@@ -103,7 +119,7 @@ class Supervisor:
             self.check()
             status = self._journal.status()
             # Before the new job has said anything, the file is still the last one's.
-            spoke = int(status.get("attempt", 0)) > self._attempt
+            spoke = status.get("job") == self._word
             if spoke and self.progress is not None and int(status["round"]) > shown:
                 shown = int(status["round"])
                 value = status.get("validation")

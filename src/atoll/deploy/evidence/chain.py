@@ -52,11 +52,16 @@ class Chain:
         with self._lock:
             numbered = record | {"n": self.count, "before": self.head}
             added = numbered | {"hash": _hash(numbered)}
-            with self.path.open("ab") as file:
-                file.write(canonical(added).encode() + b"\n")
-                file.flush()
-                if durably:
-                    os.fsync(file.fileno())
+            size = self.path.stat().st_size
+            try:
+                with self.path.open("ab") as file:
+                    file.write(canonical(added).encode() + b"\n")
+                    file.flush()
+                    if durably:
+                        os.fsync(file.fileno())
+            except OSError:  # half a line would spoil those that follow it
+                os.truncate(self.path, size)
+                raise
             self.records.append(added)
             self.head = added["hash"]
             return added

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,7 @@ class FlowerOperator(Operator):
                 write_json(self.kit / REGISTERED, known, PRIVATE)
 
     def submit(self, plan: Plan) -> str:
+        self._stop_all()
         with tempfile.TemporaryDirectory() as folder:
             app = Path(folder) / "app"
             write_toml(app / "pyproject.toml", _APP)
@@ -85,13 +87,15 @@ class FlowerOperator(Operator):
             output = self._flwr("run", str(app), "atoll", "-c", str(Path(folder) / "values.toml"))
         return str(output["run-id"])
 
+    def _stop_all(self) -> None:
+        """A SuperLink that is started again begins what the one before it had accepted."""
+        for run in self._flwr("ls", "atoll")["runs"]:
+            if _state(run) != "ended":
+                self.stop(str(run["run-id"]))
+
     def state(self, job: str) -> JobState:
-        output = self._flwr("ls", "atoll", "--run-id", job)
-        [run] = output["runs"]
-        status = str(run["status"])
-        if status.startswith("finished"):
-            return "ended"
-        return "running" if status.startswith("running") else "waiting"
+        [run] = self._flwr("ls", "atoll", "--run-id", job)["runs"]
+        return _state(run)
 
     def stop(self, job: str) -> None:
         self._flwr("stop", job, "atoll")
@@ -136,3 +140,10 @@ class FlowerOperator(Operator):
             reason = output.get("error-message", "it gives no reason")
             raise OutOfTouch(f"flwr {arguments[0]} failed: {reason}")
         return output
+
+
+def _state(run: Mapping[str, Any]) -> JobState:
+    status = str(run["status"])
+    if status.startswith("finished"):
+        return "ended"
+    return "running" if status.startswith("running") else "waiting"
