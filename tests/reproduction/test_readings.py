@@ -66,11 +66,11 @@ def test_the_page_says_what_was_found_and_the_index_counts_it(paper, tmp_path):
     page = (tmp_path / "results/nobody/table-1.md").read_text()
     both = "; ".join(f"{c.row} local {c.ours:.2f} (-900.00)" for c in (small, other))
     assert f"- {both}. the paper's graph has 5 nodes more.\n" in page
-    unknown = "Not explained by anything that was measured. Two rates were tried."
-    assert f"- small fed-avg {fed_avg.ours:.2f} (-900.00). {unknown}\n" in page
+    unknown = "not explained by anything that was measured. Two rates were tried."
+    assert f"- small fed-avg {fed_avg.ours:.2f} (-900.00): {unknown}\n" in page
     CliRunner().invoke(app, ["reproduce"])
     index = (tmp_path / "results/README.md").read_text()
-    assert "| nobody | 3 | 3 | 2 | 1 | 2 | 2 | 1 | 1 |\n" in index
+    assert "| nobody | 3 | 3 | 2 | 0 | 1 | 2 | 2 | 1 | 0 | 1 |\n" in index
 
 
 def test_a_number_is_outside_only_if_every_reading_is(paper, tmp_path):
@@ -80,7 +80,20 @@ def test_a_number_is_outside_only_if_every_reading_is(paper, tmp_path):
     reproduce("--column", "local")
     CliRunner().invoke(app, ["reproduce"])
     index = (tmp_path / "results/README.md").read_text()
-    assert "| nobody | 2 | 1 | 0 | 1 | 1 | 0 | 0 | 0 |\n" in index
+    assert "| nobody | 2 | 1 | 0 | 0 | 1 | 1 | 0 | 0 | 0 | 0 |\n" in index
+
+
+def test_a_difference_smaller_than_the_scatter_over_seeds_is_told_apart(paper, tmp_path):
+    paper.write()
+    reproduce("--row", "small", "--column", "local", "--seeds", "3")
+    (cell,) = kept_cells()
+    assert cell.interval > 0.02
+    paper.write(tolerance=0.01, paper=round(cell.ours - cell.interval / 2, 4))
+    CliRunner().invoke(app, ["reproduce"])
+    page = (tmp_path / "results/nobody/table-1.md").read_text()
+    assert f"± {cell.interval:.2f} over 3 seeds): the paper's number lies in the 95 %" in page
+    index = (tmp_path / "results/README.md").read_text()
+    assert "| nobody | 1 | 1 | 0 | 1 | 0 | 1 | 1 | 0 | 1 | 0 |\n" in index
 
 
 def test_readings_of_one_number_have_the_same_number_beside_them():
