@@ -35,7 +35,11 @@ def test_entries_of_all_masks_in_a_row():
 
 
 def test_shares_are_those_of_the_threshold():
-    found = SharedParameters().findings(settings()).figures
+    study = SharedParameters()
+    findings = study.findings(settings())
+    found = findings.figures
+    assert study.figure(findings, "contrast") == found["similar"] - found["dissimilar"]
+    assert study.figure(findings, "contrast@0.3") == 0
     assert 0 < found["kept"] < 1
     assert found["kept"] == found["kept@0.97"]
     assert found["similar@0.3"] == found["kept@0.3"] == 1  # three steps of 0.01 from one

@@ -23,7 +23,8 @@ class SharedParameters(Study):
     are distributed most alike (least Jensen-Shannon divergence), ``dissimilar`` for the two whose
     are least alike; ``similar_of_all`` and ``dissimilar_of_all`` are shares of all parameters.
     ``similar@0.5`` and so on take a mask's entries below 0.5 for dropped, whatever the method's
-    threshold. ``kept`` is the share that a client keeps on average.
+    threshold. ``kept`` is the share that a client keeps on average, ``contrast`` (``contrast@0.5``)
+    how much more the similar two share than the others.
     """
 
     caption = "Share of parameters"
@@ -54,6 +55,14 @@ class SharedParameters(Study):
                     figures[f"{name}{end}"] = both / max(float((kept_K[i] | kept_K[j]).sum()), 1.0)
                     figures[f"{name}_of_all{end}"] = both / kept_K.shape[1]
         return Findings(figures)
+
+    def figure(self, found: Findings, name: str) -> float:
+        if not name.startswith("contrast"):
+            return super().figure(found, name)
+        end = name.removeprefix("contrast")
+        alike, apart = (super(SharedParameters, self).figure(found, f"{pair}{end}")
+                        for pair in ("similar", "dissimilar"))  # fmt: skip
+        return alike - apart
 
     def default_figure(self, experiment: Experiment) -> str:
         return "similar"
