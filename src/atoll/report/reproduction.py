@@ -8,6 +8,7 @@ from rich.table import Table
 
 from atoll.report.comparison import paired, standing
 from atoll.report.numbers import short, signed
+from atoll.report.outside import in_all, reasons
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.recipe import Recipe
 from atoll.reproduction.verify import Check
@@ -120,23 +121,7 @@ def overview_page(kept: Mapping[Recipe, Sequence[Cell]]) -> str:
     for name, *figures in overview(kept):
         link = name if figures[1] == "0" else f"[{name}]({name}.md)"
         lines.append("| " + " | ".join([link, *figures]) + " |")
-    return "\n".join([*lines, "", *_in_all(kept), ""])
-
-
-def _in_all(kept: Mapping[Recipe, Sequence[Cell]]) -> list[str]:
-    """How many cells that have a published number are outside, in all and by paper."""
-    published: dict[str, list[bool]] = {}
-    for recipe, cells in kept.items():
-        outside = [cell.outside for cell in cells if cell.paper is not None]
-        published.setdefault(recipe.name.split("/")[0], []).extend(outside)
-    each = [f"{paper} {sum(cells)} of {len(cells)}" for paper, cells in published.items() if cells]
-    if not each:
-        return []
-    every = [outside for cells in published.values() for outside in cells]
-    return [
-        f"Of {len(every)} cells with a published number {sum(every)} are outside: "
-        + ", ".join(each) + "."
-    ]  # fmt: skip
+    return "\n".join([*lines, "", *in_all(kept), ""])
 
 
 def grid(cells: Sequence[Cell]) -> list[str]:
@@ -194,6 +179,7 @@ def markdown(recipe: Recipe, cells: Sequence[Cell]) -> str:
         *grid(cells),
         *_warning(cells),
         *standing(recipe, cells),
+        *reasons(recipe, cells),
         "Each cell:",
         "",
         "| " + " | ".join(columns) + " |",

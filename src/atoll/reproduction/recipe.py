@@ -17,6 +17,7 @@ from atoll.experiment.config import (
     section_and_key,
 )
 from atoll.options import check_options, option
+from atoll.reproduction.readings import Number, Readings, Remark, readings_of, remarks_of
 from atoll.reproduction.studies.base import Study, studies
 
 Above = Literal["fine", "outside"]
@@ -124,6 +125,17 @@ class Recipe:
     budget: Budget | None = None
     # Why a column is not run in a row, by row and column.
     absent: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    readings: Readings = field(default_factory=Readings)
+    # What is known of cells that are outside; the first that concerns a cell counts.
+    remarks: tuple[Remark, ...] = ()
+
+    def number(self, target: Target) -> Number:
+        """Which published number a cell is compared with; several cells may have the same."""
+        return self.readings.number(self.name, target.row, target.column)
+
+    def remark(self, target: Target) -> Remark | None:
+        fitting = (one for one in self.remarks if one.concerns(target.row, target.column))
+        return next(fitting, None)
 
     @property
     def rows(self) -> list[str]:
@@ -173,6 +185,7 @@ def load_recipe(name: str) -> Recipe:
         raise AtollError(f"'{path}' has no section {missing}; a recipe needs one.") from None
     methods, plot = table.pop("methods", {}), table.pop("plot", None)
     tuning, left_out = table.pop("tuning", None), table.pop("absent", {})
+    same, remarks = table.pop("readings", {}), table.pop("outside", [])
     header = build(Header, name, table)
     budget = None if tuning is None else _budget(name, tuning)
     absent = _absent(name, left_out, rows, methods)
@@ -187,7 +200,17 @@ def load_recipe(name: str) -> Recipe:
         if header.favourite not in known:
             raise unknown(f"favourite of {name}:", header.favourite, known)
     drawn = None if plot is None else build(Plot, f"{name} plot", plot)
-    return Recipe(name, header, tuple(targets), drawn, budget, absent)
+    places = [(target.row, target.column) for target in targets]
+    return Recipe(
+        name,
+        header,
+        tuple(targets),
+        drawn,
+        budget,
+        absent,
+        readings_of(name, same, places),
+        remarks_of(name, remarks, places),
+    )
 
 
 def _budget(name: str, given: Mapping[str, Any]) -> Budget:

@@ -1,0 +1,86 @@
+"""How many parameters the masks of two clients have in common."""
+
+import numpy as np
+import torch
+
+from atoll.errors import AtollError
+from atoll.experiment.config import Experiment
+from atoll.experiment.runner import load_parties, load_whole, parties_of, simulate
+from atoll.partition.statistics import PartitionStatistics
+from atoll.reproduction.studies.base import Findings, Study, studies
+from atoll.reproduction.studies.label_shift import jensen_shannon
+from atoll.tree import Params, under
+
+# Besides the method's own threshold, for masks that do not depend on it.
+_THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
+
+
+@studies.register("shared-parameters")
+class SharedParameters(Study):
+    """The share of masked parameters that two clients both keep (FED-PUB, Appendix C.4).
+
+    Of those that either keeps, after the last round: ``similar`` for the two clients whose labels
+    are distributed most alike (least Jensen-Shannon divergence), ``dissimilar`` for the two whose
+    are least alike; ``similar_of_all`` and ``dissimilar_of_all`` are shares of all parameters.
+    ``similar@0.5`` and so on take a mask's entries below 0.5 for dropped, whatever the method's
+    threshold. ``kept`` is the share that a client keeps on average, ``contrast`` (``contrast@0.5``)
+    how much more the similar two share than the others.
+    """
+
+    caption = "Share of parameters"
+
+    def findings(self, experiment: Experiment) -> Findings:
+        fed, state = simulate(experiment, load_parties(experiment))
+        for r in range(1, experiment.run.rounds + 1):
+            fed.begin(r)
+            state = experiment.method.round(fed, state, r)
+        mask_K = under(fed.host.state, "mask")
+        if not mask_K:
+            raise AtollError(
+                f"{experiment.method.registered_name} has no masks here; choose fed-pub with "
+                f"method.masks=true."
+            )
+        whole = load_whole(experiment)
+        labels = PartitionStatistics(whole, parties_of(experiment, whole)).labels
+        alike, apart = extreme_pairs(labels)
+        own = float(experiment.method.threshold)  # type: ignore[attr-defined]
+        figures = {}
+        for threshold in dict.fromkeys((own, *_THRESHOLDS)):
+            kept_K = kept(mask_K, threshold)
+            ends = [f"@{threshold:g}"] + ([""] if threshold == own else [])
+            for end in ends:
+                figures[f"kept{end}"] = float(kept_K.double().mean())
+                for name, (i, j) in (("similar", alike), ("dissimilar", apart)):
+                    both = float((kept_K[i] & kept_K[j]).sum())
+                    figures[f"{name}{end}"] = both / max(float((kept_K[i] | kept_K[j]).sum()), 1.0)
+                    figures[f"{name}_of_all{end}"] = both / kept_K.shape[1]
+        return Findings(figures)
+
+    def figure(self, found: Findings, name: str) -> float:
+        if not name.startswith("contrast"):
+            return super().figure(found, name)
+        end = name.removeprefix("contrast")
+        alike, apart = (super(SharedParameters, self).figure(found, f"{pair}{end}")
+                        for pair in ("similar", "dissimilar"))  # fmt: skip
+        return alike - apart
+
+    def default_figure(self, experiment: Experiment) -> str:
+        return "similar"
+
+
+def kept(mask_K: Params, threshold: float) -> torch.Tensor:
+    """Which entries of all masks each client keeps, ``[K, entries]``."""
+    return torch.cat([m.abs().flatten(1) >= threshold for m in mask_K.values()], dim=1)
+
+
+def extreme_pairs(labels: np.ndarray) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The two clients whose label counts ``[K, classes]`` are most alike, and the least alike."""
+    shares = labels / labels.sum(1, keepdims=True)
+    divergence = jensen_shannon(shares[:, None], shares[None])
+    first, second = np.triu_indices(len(shares), 1)
+    between = divergence[first, second]
+    nearest, farthest = int(between.argmin()), int(between.argmax())
+    return (
+        (int(first[nearest]), int(second[nearest])),
+        (int(first[farthest]), int(second[farthest])),
+    )
