@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam as adam_update
 
+from atoll.kernels import array, fit, kernels
 from atoll.optimizers.base import Optimizer, client_rows, optimizers
 from atoll.options import option
 from atoll.tree import Params
@@ -60,6 +61,14 @@ class Adam(Optimizer):
             chosen = torch.ones_like(steps, dtype=torch.bool) if active is None else active
             columns = [client_rows(tensors, chosen) for tensors in columns]
             clocks = [clock.clone() for _ in names for clock in steps[chosen].unbind()]
+        if all(map(fit, *columns)):
+            for entries in zip(*columns, clocks, strict=True):
+                self._compiled(*entries)
+        else:
+            self._by_torch(columns, clocks)
+        steps += 1 if together or active is None else active.to(steps.dtype)
+
+    def _by_torch(self, columns: list[list[Tensor]], clocks: list[Tensor]) -> None:
         params, grads, means, squares = columns
         adam_update(
             params,
@@ -77,4 +86,13 @@ class Adam(Optimizer):
             eps=self.eps,
             maximize=False,
         )
-        steps += 1 if together or active is None else active.to(steps.dtype)
+
+    def _compiled(
+        self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, clock: Tensor
+    ) -> None:
+        arrays = (array(t).reshape(-1) for t in (p, grad, mean, square))
+        kernels("adam").adam(*arrays, *self._settings, int(clock) + 1, 0, p.numel())
+
+    @property
+    def _settings(self) -> tuple[float, ...]:
+        return self.lr, self.beta1, self.beta2, self.eps, self.weight_decay
