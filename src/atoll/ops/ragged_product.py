@@ -84,7 +84,7 @@ class _Times(torch.autograd.Function):
         of_h, of_weight, _ = ctx.needs_input_grad
         return (
             ragged_product(grad, weight_K.transpose(1, 2), ctx.sizes) if of_h else None,
-            _outer(h, grad, ctx.sizes) if of_weight else None,
+            outer(h, grad, ctx.sizes) if of_weight else None,
             None,
         )
 
@@ -98,7 +98,7 @@ def compiled_times(h: Tensor, weight_K: Tensor, sizes: tuple[int, ...], out: Ten
         product, matrix_K = kernels("ragged").times_transposed, turned
     else:
         return False
-    product(array(h), array(matrix_K), _starts(sizes), array(out), 0, len(sizes))
+    product(array(h), array(matrix_K), starts(sizes), array(out), 0, len(sizes))
     return True
 
 
@@ -111,7 +111,7 @@ class _Outer(torch.autograd.Function):
         ctx.sizes = sizes
         out_K = h.new_empty((len(sizes), h.shape[1], g.shape[1]))
         if fit(h, g):
-            kernels("ragged").outer(array(h), array(g), _starts(sizes), array(out_K), 0, len(sizes))
+            kernels("ragged").outer(array(h), array(g), starts(sizes), array(out_K), 0, len(sizes))
             return out_K
         layout = _layout(sizes, h.shape[1] * g.shape[1])
         for rows, result, others in _one_by_one(layout, h, out_K, g):
@@ -135,7 +135,8 @@ class _Outer(torch.autograd.Function):
         )
 
 
-def _outer(h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def outer(h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """``h_k^T g_k`` of every client, ``[N, in], [N, out] -> [K, in, out]``."""
     return cast(Tensor, _Outer.apply(h, g, sizes))  # type: ignore[no-untyped-call]
 
 
@@ -155,7 +156,7 @@ def _one_by_one(
 
 
 @lru_cache(maxsize=256)
-def _starts(sizes: tuple[int, ...]) -> np.ndarray:
+def starts(sizes: tuple[int, ...]) -> np.ndarray:
     """Where each client's rows begin, and where the last one's end ``[K + 1]``."""
     return np.cumsum([0, *sizes], dtype=np.int64)
 

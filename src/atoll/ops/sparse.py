@@ -60,10 +60,21 @@ class Sparse:
             array(self.csr.values()),
         )
 
+    def with_columns(self, numbers: np.ndarray, count: int) -> Sparse:
+        """The same entries where column j is now ``numbers[j]`` of ``count``, order kept."""
+        pointers, indices, data = self._parts()
+        matrix = sparse.csr_array((data, numbers[indices], pointers), shape=(self.shape[0], count))
+        return Sparse(matrix, self._dtype)
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        parts = self.csr.crow_indices(), self.csr.col_indices(), self.csr.values()
+        pointers, indices, data = (part.cpu().numpy() for part in parts)
+        return pointers, indices, data
+
     def at(self, rows: Tensor) -> Sparse:
         """The matrix of some of the rows ``[R, m]``."""
-        parts = self.csr.values(), self.csr.col_indices(), self.csr.crow_indices()
-        whole = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+        pointers, indices, data = self._parts()
+        whole = sparse.csr_array((data, indices, pointers), shape=self.shape)
         return Sparse(whole[rows.cpu().numpy()], self._dtype)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
