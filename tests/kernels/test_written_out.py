@@ -14,7 +14,7 @@ from atoll.cohort import Cohort
 from atoll.graph import make_graph
 from atoll.models.gcn import GCN
 from atoll.ops.own_rows import Places, spread
-from atoll.ops.written_out import ProductGradient
+from atoll.ops.written_out import ProductGradient, differentiated_once
 from atoll.optimizers.adam import Adam
 from atoll.optimizers.fit import fit
 from atoll.rng import CohortRng
@@ -67,7 +67,7 @@ def test_losses_and_gradients_are_those_of_autograd(head, dropout, dense, class_
     def slope(on_kernels: bool):
         leaves = {name: p.clone().requires_grad_() for name, p in params.items()}
         rng = CohortRng(0, on.clients, 1, "train#0")
-        with kernels.switched(on_kernels):
+        with kernels.switched(on_kernels), differentiated_once():
             loss_K = task.training_loss(model, leaves, on, rng)
             grads = torch.autograd.grad((loss_K * count_K).sum(), list(leaves.values()))
         return loss_K.detach(), *grads
@@ -137,3 +137,15 @@ def test_what_is_not_a_number_stays_in_the_loss():
     params["conv1.bias"][1, 0] = torch.nan
     loss_K, _ = NodeClassification().written_out(model, params, on)
     assert loss_K.isnan().tolist() == [False, True, False, False]
+
+
+def test_losses_can_be_differentiated_twice_unless_somebody_says_that_nobody_does():
+    on, model, task = cohort(), GCN(hidden=20, dropout=0.0), NodeClassification()
+    leaves = {name: p.requires_grad_() for name, p in first(model, on).items()}
+    loss = task.training_loss(model, leaves, on).sum()
+    (grad,) = torch.autograd.grad(loss, leaves["conv2.weight"], create_graph=True)
+    assert grad.requires_grad
+    with differentiated_once():
+        loss = task.training_loss(model, leaves, on).sum()
+    with pytest.raises(RuntimeError, match="can't be differentiated again"):
+        torch.autograd.grad(loss, leaves["conv2.weight"], create_graph=True)

@@ -6,7 +6,9 @@ client by client, ``sizes`` of each; biases are ``[K, h]``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,23 @@ from atoll.ops.dropout import Coins
 from atoll.ops.own_rows import OwnRows
 from atoll.ops.ragged_product import starts
 from atoll.ops.sparse import Sparse
+
+_once: ContextVar[bool] = ContextVar("gradients are taken once", default=False)
+
+
+@contextmanager
+def differentiated_once() -> Iterator[None]:
+    """Nobody differentiates the gradients of what is computed within."""
+    token = _once.set(True)
+    try:
+        yield
+    finally:
+        _once.reset(token)
+
+
+def gradients_are_last() -> bool:
+    """Whether gradients may be written out, so that they can't be differentiated themselves."""
+    return _once.get() and torch.is_grad_enabled()
 
 
 @dataclass(frozen=True)

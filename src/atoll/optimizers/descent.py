@@ -9,7 +9,7 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.ops.own_rows import OwnRows
-from atoll.ops.written_out import ProductGradient
+from atoll.ops.written_out import ProductGradient, differentiated_once
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.rows import stepped
 from atoll.tree import Params
@@ -95,7 +95,8 @@ def by_autograd(loss: Callable[[Params], Tensor]) -> Slope:
             n: (p.own if isinstance(p, OwnRows) and p.compact else p).detach().requires_grad_()
             for n, p in params_K.items()
         }
-        loss_K = loss(leaves)
+        with differentiated_once():
+            loss_K = loss(leaves)
         grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
         return loss_K, dict(zip(leaves, grads, strict=True))
 

@@ -10,13 +10,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from atoll.cohort import Cohort
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Within
 from atoll.models.base import Model, WrittenPullback
-from atoll.ops.written_out import ProductGradient
+from atoll.ops.written_out import ProductGradient, gradients_are_last
 from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
@@ -97,8 +96,9 @@ class Task(ABC):
         cohort: Cohort,
         rng: CohortRng | None = None,
     ) -> Tensor:
-        """What :meth:`loss` gives, to be differentiated once."""
-        if torch.is_grad_enabled():
+        """What :meth:`loss` gives, as a part of what may be differentiated but once
+        (:func:`atoll.ops.written_out.differentiated_once`)."""
+        if gradients_are_last():
             with torch.no_grad():
                 found = self.written_out(model, params_K, cohort, rng)
             if found is not None:
@@ -160,8 +160,9 @@ class _Written(torch.autograd.Function):
         return loss_K.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_K: Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("a gradient that is written out can't be differentiated again")
         grads = ctx.pull(grad_K)
         made = (grads[name] for name in ctx.names)
         return None, None, None, *(g.made() if isinstance(g, ProductGradient) else g for g in made)
