@@ -12,12 +12,13 @@ from torch import Tensor
 
 from atoll.cohort.inputs import Inputs, Neighbourhood
 from atoll.cohort.k_hop import KHop, part_of
+from atoll.cohort.packed import Factors, Packed
 from atoll.cohort.parts import Parts, split_rows
 from atoll.cohort.union import Union
 from atoll.cohort.whole import Whole
 from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
-from atoll.ops.features import DENSE_ABOVE, features_times
+from atoll.ops.features import DENSE_ABOVE
 from atoll.ops.propagation import fingerprint, sampled_entries, stored
 from atoll.ops.sparse import Sparse, column_blocks
 
@@ -55,7 +56,7 @@ class JoinedWhole(Whole):
         rows = self.union.k_hop_rows(reach, np.concatenate(inside_K))
         if len(rows) == self.union.nodes:
             return None
-        part = JoinedKHop(self.graphs, self.union, rows, self.dtype)
+        part = JoinedKHop(self.graphs, self.union, rows, self.dtype, self)
         return Neighbourhood(part, part.nodes_K)
 
     def take(self, positions: Sequence[int]) -> Whole:
@@ -66,8 +67,14 @@ class JoinedKHop(KHop):
     """Some nodes of many clients' graphs, ``rows [R]`` of their union."""
 
     def __init__(
-        self, whole: Sequence[Graph], union: Union, rows: np.ndarray, dtype: torch.dtype
+        self,
+        whole: Sequence[Graph],
+        union: Union,
+        rows: np.ndarray,
+        dtype: torch.dtype,
+        cut_from: Packed | None = None,
     ) -> None:
+        self._cut_from = cut_from
         owner = union.owners(rows)
         size_K = np.bincount(owner, minlength=len(whole))
         Inputs.__init__(self, size_K.tolist(), dtype)
@@ -95,14 +102,10 @@ class JoinedKHop(KHop):
         whole = self.union.operator(name)
         return operator.nnz + stored(x), sampled_entries(whole, self.union.x, self._rows)
 
-    def _two_products(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
-        def pack() -> tuple[Sparse, Sparse | Tensor, list[int]]:
-            operator, x, sizes = self._all_around(propagated)
-            packed = _packed(x, sizes, self.dtype)
-            return Sparse(operator, self.dtype), packed, sizes.tolist()
-
-        operator, x, sizes = self.cached(f"{propagated} and the features around", pack)
-        return operator @ features_times(x, weight_K, sizes)
+    def _two_factors(self, propagated: str, hops: int) -> Factors:
+        operator, x, sizes = self._all_around(propagated)
+        packed = _packed(x, sizes, self.dtype)
+        return Factors(packed, (Sparse(operator, self.dtype),), sizes.tolist())
 
     def _all_around(self, name: str) -> tuple[sparse.csr_array, Features, np.ndarray]:
         """These rows of an operator; the features of the nodes that they refer to; how many of

@@ -8,11 +8,10 @@ from functools import partial
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
-from atoll.cohort.packed import Make, Packed, T, name_of, own_features
+from atoll.cohort.packed import Factors, Make, Packed, T, name_of
 from atoll.graph import Features, Graph
-from atoll.ops.features import features_times, pack_features
+from atoll.ops.features import pack_features
 from atoll.ops.own_rows import Places
 from atoll.ops.propagation import (
     fingerprint,
@@ -70,23 +69,11 @@ class KHop(Packed):
         two = sum(op.nnz + stored(x) for op, x in self._around(name))
         return two, sum(propagated_entries(g, name, nodes) for g, nodes, _ in self._parts)
 
-    def _two_products(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
-        """From the features of the nodes around these ones as well."""
-
-        few = weight_K.dim() == 2
-
-        def pack() -> tuple[Sparse, Sparse | Tensor, list[int]]:
-            operator_K, x_K = zip(*self._around(propagated), strict=True)
-            operator = Sparse(block_diagonal(list(operator_K)), self.dtype)
-            own = own_features(x_K, self.places, self.dtype) if few else None
-            x = pack_features(x_K, self.dtype) if own is None else own
-            return operator, x, [x.shape[0] for x in x_K]
-
-        key = f"{propagated} and the {'own ' * few}features around"
-        operator, x, sizes = self.cached(key, pack)
-        if few:
-            return operator @ (x @ weight_K)
-        return operator @ features_times(x, weight_K, sizes)
+    def _two_factors(self, propagated: str, hops: int) -> Factors:
+        """With the features of the nodes around these ones as well."""
+        operator_K, x_K = zip(*self._around(propagated), strict=True)
+        operator = Sparse(block_diagonal(list(operator_K)), self.dtype)
+        return Factors(pack_features(x_K, self.dtype), (operator,), [x.shape[0] for x in x_K])
 
     def _around(self, name: str) -> list[tuple[sparse.csr_array, Features]]:
         """Each client's rows of an operator, and the features of the nodes that they refer to."""

@@ -8,11 +8,10 @@ from functools import cached_property, partial
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
 from atoll.cohort.inputs import Neighbourhood
 from atoll.cohort.k_hop import KHop
-from atoll.cohort.packed import Make, Packed, T, name_of
+from atoll.cohort.packed import Factors, Make, Packed, T, name_of
 from atoll.graph import Features, Graph
 from atoll.ops.own_rows import Places
 from atoll.ops.propagation import (
@@ -66,11 +65,9 @@ class Whole(Packed):
             return two, two
         return two, sum(propagated_entries(g, name) for g in self.graphs)
 
-    def _two_products(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
-        h = self.linear(weight_K)
-        for _ in range(hops):
-            h = self.operator(propagated) @ h
-        return h
+    def _two_factors(self, propagated: str, hops: int) -> Factors:
+        features = self._factors("", 1, False, "each")
+        return features._replace(operators=(self.operator(propagated),) * hops)
 
     def k_hop(self, reach: int, inside_K: Sequence[np.ndarray]) -> Neighbourhood | None:
         nodes_K = [k_hop_nodes(g, reach, i) for g, i in zip(self.graphs, inside_K, strict=True)]

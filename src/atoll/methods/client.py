@@ -12,7 +12,7 @@ from atoll.cohort import Cohort
 from atoll.models.base import Model
 from atoll.ops.own_rows import OwnRows, Places
 from atoll.optimizers.base import Optimizer
-from atoll.optimizers.descent import Descent, descend
+from atoll.optimizers.descent import Descent, by_autograd, descend
 from atoll.optimizers.fit import Draw, MiniBatches, Penalty, begin, fit
 from atoll.optimizers.rows import by_rows, own_places
 from atoll.rng import CohortRng
@@ -146,7 +146,7 @@ class Client:
         self._seen = MiniBatches(passes)
         joined, state, self.first_loss = descend(
             joined_trees(*trees),
-            lambda joined: objective(*parted(joined)),
+            by_autograd(lambda joined: objective(*parted(joined))),
             self.method.optimizer,
             self._kept(optimizer, keep),
             self.method.epochs if epochs is None else epochs,
@@ -187,7 +187,7 @@ class Client:
         task, model = self.method.task, self.method.model
         if training:
             part, coins = self._seen.now or (self._drawn(), self.rng)
-            return task.loss(model, params, part, coins)
+            return task.training_loss(model, params, part, coins)
         if any(p.requires_grad for p in params.values()):
             raise TypeError("to train on the loss write client.loss(w, training=True)")
         with torch.no_grad():

@@ -18,6 +18,7 @@ from atoll.cohort.targets import Targets
 from atoll.device import of_numpy
 from atoll.graph import make_graph
 from atoll.ops.ragged import segment_mean, segment_sum
+from atoll.ops.written_out import ProductGradient
 from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
@@ -26,6 +27,7 @@ from atoll.tree import Params, replicated
 models: Registry[Model] = Registry("model", "atoll.models", lambda: Model, "atoll.models")
 ReadOut = Literal["sum", "mean"]
 Pullback = Callable[[Tensor], Params]
+WrittenPullback = Callable[[Tensor], dict[str, Tensor | ProductGradient]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,20 @@ class Model(ABC):
 
         For models that have it written out where automatic differentiation would take longer than
         the derivatives themselves: in the dual of few nodes. None elsewhere.
+        """
+        return None
+
+    def vjp_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
+    ) -> tuple[Tensor, WrittenPullback] | None:
+        """What :meth:`apply_at` gives, with the same draws, and the product of its Jacobian with a
+        vector, by compiled kernels; None where there are none for it.
+
+        The gradient of a first layer may come as a product that is still to be made.
         """
         return None
 

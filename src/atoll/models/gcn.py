@@ -1,6 +1,6 @@
 """Graph convolutional network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -11,11 +11,14 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.cohort.collection import Collection
 from atoll.cohort.dual import Dual, FirstLayer
+from atoll.cohort.packed import Packed
 from atoll.cohort.targets import Targets
+from atoll.kernels import fit
 from atoll.models.base import (
     Model,
     Pullback,
     ReadOut,
+    WrittenPullback,
     add_bias,
     fan_in,
     glorot,
@@ -24,8 +27,10 @@ from atoll.models.base import (
     spread,
     without_biases,
 )
-from atoll.ops.dropout import dropout
+from atoll.ops.dropout import Coins, dropout, thrown
 from atoll.ops.ragged import ragged_linear
+from atoll.ops.ragged_product import outer, ragged_product
+from atoll.ops.written_out import ProductGradient, activated, activated_back, row_sums, with_bias
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
@@ -128,6 +133,62 @@ class GCN(Model):
         else:
             h = at.operator("gcn") @ ragged_linear(h, p["conv2.weight"], cohort.sizes)
         return add_bias(h, p, "conv2.bias", at)
+
+    def vjp_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
+    ) -> tuple[Tensor, WrittenPullback] | None:
+        inputs, p = cohort.inputs, params_K
+        others = [v for name, v in p.items() if name not in self.on_features]
+        if not isinstance(inputs, Packed) or not self.bias or cohort.collection is not None:
+            return None
+        first = inputs.linear_vjp(p["conv1.weight"], "gcn") if fit(*others) else None
+        if first is None:
+            return None
+        z, pull_first = first
+        coins = self._coins(rng, cohort)
+        h = activated(z, p["conv1.bias"], cohort.sizes, coins)
+        to_targets = targets.operator("gcn")
+        if self.head == "graph":
+            t = ragged_linear(h, p["conv2.weight"], cohort.sizes)
+            scores = with_bias(to_targets @ t, p["conv2.bias"], targets.sizes)
+        else:
+            a = to_targets @ h
+            u = ragged_linear(a, p["conv2.weight"], targets.sizes)
+            above = self._coins(rng, cohort)
+            u = activated(u, p["conv2.bias"], targets.sizes, above, targets.rows)
+            scores = ragged_linear(u, p["classifier.weight"], targets.sizes)
+            with_bias(scores, p["classifier.bias"], targets.sizes)
+
+        def pull(errors: Tensor) -> dict[str, Tensor | ProductGradient]:
+            """From the last layer to the first."""
+            found: dict[str, Tensor | ProductGradient] = {}
+
+            def through(layer: str, rows: Tensor, grad: Tensor, sizes: Sequence[int]) -> Tensor:
+                found[f"{layer}.weight"] = outer(rows, grad, tuple(sizes))
+                return ragged_product(grad, p[f"{layer}.weight"].transpose(1, 2), sizes)
+
+            if self.head == "graph":
+                found["conv2.bias"] = row_sums(errors, targets.sizes)
+                back = through("conv2", h, to_targets.t @ errors, cohort.sizes)
+            else:
+                found["classifier.bias"] = row_sums(errors, targets.sizes)
+                back = through("classifier", u, errors, targets.sizes)
+                back, found["conv2.bias"] = activated_back(back, u, targets.sizes, above)
+                back = to_targets.t @ through("conv2", a, back, targets.sizes)
+            back, found["conv1.bias"] = activated_back(back, h, cohort.sizes, coins)
+            found["conv1.weight"] = pull_first(back)
+            return {name: found[name] for name in p}
+
+        return scores, pull
+
+    def _coins(self, rng: CohortRng | None, cohort: Cohort) -> Coins | None:
+        if rng is None or self.dropout == 0:
+            return None
+        return thrown(self.dropout, rng, cohort.sizes, self.hidden)
 
     def vjp(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> tuple[Tensor, Pullback] | None:
         dual = cohort.inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,26 +30,29 @@ def dropout(
     """
     if rng is None or p == 0.0:
         return h
-    bits: type[np.unsignedinteger] = np.uint8 if (p * 256).is_integer() else np.uint16
-    levels = int(np.iinfo(bits).max) + 1
-    threshold = round(p * levels)
-    width = h[0].numel() if len(h) else 0
-    kept = [
-        draw(stream.bit_generator, size * width, bits) >= threshold
-        for stream, size in zip(rng.streams, sizes, strict=True)
-    ]
-    scale = levels / (levels - threshold)
+    coins = thrown(p, rng, sizes, h[0].numel() if len(h) else 0)
     # By numpy, whose conversion of truth values takes a third of the time of torch's.
     dtype = np.float32 if h.dtype == torch.float32 else np.float64
-    mask = np.concatenate(kept)
+    mask = coins.numbers >= coins.threshold
     if rows is not None:
-        mask = mask.reshape(-1, width)[rows.cpu().numpy()]
-    mask = np.multiply(mask, scale, dtype=dtype)
+        mask = mask[rows.cpu().numpy()]
+    mask = np.multiply(mask, coins.scale, dtype=dtype)
     return h * of_numpy(mask).view(h.shape)
 
 
-def draw(source: np.random.BitGenerator, n: int, bits: type[np.unsignedinteger]) -> np.ndarray:
-    """``n`` raw unsigned integers of the given width."""
-    per_word = 8 // np.dtype(bits).itemsize
-    words = np.asarray(source.random_raw(-(-n // per_word)), dtype="<u8")
-    return words.view(bits)[:n]
+class Coins(NamedTuple):
+    """What was drawn for dropout ``[N, width]``: numbers below ``threshold`` are zeroes, what
+    stays is scaled."""
+
+    numbers: np.ndarray
+    threshold: int
+    scale: float
+
+
+def thrown(p: float, rng: CohortRng, sizes: Sequence[int], width: int) -> Coins:
+    """The coins of all rows of all clients, from each client's own stream."""
+    bits: type[np.unsignedinteger] = np.uint8 if (p * 256).is_integer() else np.uint16
+    levels = int(np.iinfo(bits).max) + 1
+    threshold = round(p * levels)
+    numbers = rng.raw([size * width for size in sizes], bits)
+    return Coins(numbers.reshape(sum(sizes), width), threshold, levels / (levels - threshold))

@@ -28,9 +28,12 @@ def pack_features(x_K: Sequence[Features], dtype: torch.dtype) -> Sparse | Tenso
 
 
 def features_times(x: Sparse | Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Each client's features times its weights, ``[K, f, h] -> [N, h]``."""
+    """Each client's features times its weights, ``[K, f, h] -> [N, h]``.
+
+    Of sparse features weights may be the rows ``[R, h]`` of all their columns as well.
+    """
     if isinstance(x, Sparse):
-        return x @ weight_K.flatten(0, 1)
+        return x @ (weight_K if weight_K.dim() == 2 else weight_K.flatten(0, 1))
     return ragged_linear(x, weight_K, sizes)
 
 

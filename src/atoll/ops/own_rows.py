@@ -41,6 +41,13 @@ class Places(Cached):
         return self.batch * self.features + self.rows
 
     @cached_property
+    def among_own(self) -> np.ndarray:
+        """Where rows of ``[K f, ...]`` are among own ones; -1 for those that nobody owns."""
+        places = np.full(self.k * self.features, -1, dtype=np.int32)
+        places[self.in_stack.cpu().numpy()] = np.arange(len(self.rows), dtype=np.int32)
+        return places
+
+    @cached_property
     def lacking(self) -> Tensor:
         """For each row the first client that has it not as its own, or client 0 ``[f]``."""
         has = torch.zeros((self.k, self.features), dtype=torch.bool)
@@ -77,8 +84,9 @@ class OwnRows(Tensor):
     """
 
     common: Tensor
-    own: Tensor
     places: Places
+    _own: Tensor
+    _alike: bool
     _written: Tensor | None
 
     @staticmethod
@@ -88,6 +96,32 @@ class OwnRows(Tensor):
         stack = nothing.expand(places.k, *common.shape).as_subclass(cls)
         stack.common, stack.own, stack.places, stack._written = common, own, places, None
         return stack
+
+    @property
+    def own(self) -> Tensor:
+        """The clients' own rows ``[R, ...]``."""
+        self.settle()
+        return self._own
+
+    @own.setter
+    def own(self, rows: Tensor) -> None:
+        self._own, self._alike = rows, False
+
+    @property
+    def alike(self) -> bool:
+        """Whether own rows still are the common ones: then they are written when they are read."""
+        return self._alike
+
+    def settle(self) -> None:
+        """Write own rows that are still alike."""
+        if self._alike:
+            torch.index_select(self.common, 0, self.places.rows, out=self._own)
+            self._alike = False
+
+    def room(self, filled: bool = False) -> Tensor:
+        """The memory of own rows, whatever is in it; ``filled`` says that it now holds them."""
+        self._alike = self._alike and not filled
+        return self._own
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"<OwnRows {list(self.shape)}, {len(self.own)} of them own>"
@@ -138,10 +172,13 @@ class OwnRows(Tensor):
 def spread(common: Tensor, places: Places, memory: Tensor | None = None) -> OwnRows:
     """The same rows for everybody, ``[f, ...]``, own ones in some memory if that fits."""
     old = memory if isinstance(memory, OwnRows) and memory.compact else None
-    if old is None or old.places is not places or old.own.dtype != common.dtype:
-        return OwnRows(common.clone(), common.index_select(0, places.rows), places)
-    own = torch.index_select(common, 0, places.rows, out=old.own)
-    return OwnRows(old.common.copy_(common), own, places)
+    if old is None or old.places is not places or old.dtype != common.dtype:
+        room = common.new_empty((len(places.rows), *common.shape[1:]))
+        stack = OwnRows(common.clone(), room, places)
+    else:
+        stack = OwnRows(old.common.copy_(common), old.room(), places)
+    stack._alike = True
+    return stack
 
 
 def found_in(stack: Tensor, places: Places) -> OwnRows | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from atoll.kernels import fit
 from atoll.ops.dense import product
 from atoll.ops.ragged_product import MANY, ragged_product
 
@@ -17,6 +18,8 @@ _LARGE = 128
 def ragged_linear(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
     """Each client's rows times its weights: ``[N, in], [K, in, out] -> [N, out]``."""
     k = weight_K.shape[0]
+    if fit(h, weight_K):
+        return ragged_product(h, weight_K, sizes)
     if k == 1:
         return product(h, weight_K[0])
     if min(sizes) == max(sizes) and sizes[0] < _LARGE:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.device import of_numpy
+from atoll.kernels import array, fit, kernels
 
 # In one product: clients whose sizes differ by less than this factor, if there are so many.
 _ALIKE, MANY = 1.5, 64
@@ -63,8 +64,10 @@ class _Times(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, weight_K: Tensor, sizes: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(h, weight_K)
         ctx.sizes = sizes
-        layout = _layout(sizes, weight_K.shape[1] * weight_K.shape[2])
         out = h.new_empty((h.shape[0], weight_K.shape[2]))
+        if compiled_times(h, weight_K, sizes, out):
+            return out
+        layout = _layout(sizes, weight_K.shape[1] * weight_K.shape[2])
         for rows, weight, result in _one_by_one(layout, h, weight_K, out):
             torch.mm(rows, weight, out=result)
         for bucket in layout.buckets:
@@ -81,9 +84,22 @@ class _Times(torch.autograd.Function):
         of_h, of_weight, _ = ctx.needs_input_grad
         return (
             ragged_product(grad, weight_K.transpose(1, 2), ctx.sizes) if of_h else None,
-            _outer(h, grad, ctx.sizes) if of_weight else None,
+            outer(h, grad, ctx.sizes) if of_weight else None,
             None,
         )
+
+
+def compiled_times(h: Tensor, weight_K: Tensor, sizes: tuple[int, ...], out: Tensor) -> bool:
+    """Compute the products by a compiled kernel, if there is one; or else do nothing."""
+    turned = weight_K.transpose(1, 2)
+    if fit(h, weight_K):
+        product, matrix_K = kernels("ragged").times, weight_K
+    elif fit(h, turned):
+        product, matrix_K = kernels("ragged").times_transposed, turned
+    else:
+        return False
+    product(array(h), array(matrix_K), starts(sizes), array(out), 0, len(sizes))
+    return True
 
 
 class _Outer(torch.autograd.Function):
@@ -93,8 +109,11 @@ class _Outer(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(h, g)
         ctx.sizes = sizes
-        layout = _layout(sizes, h.shape[1] * g.shape[1])
         out_K = h.new_empty((len(sizes), h.shape[1], g.shape[1]))
+        if fit(h, g):
+            kernels("ragged").outer(array(h), array(g), starts(sizes), array(out_K), 0, len(sizes))
+            return out_K
+        layout = _layout(sizes, h.shape[1] * g.shape[1])
         for rows, result, others in _one_by_one(layout, h, out_K, g):
             torch.mm(rows.t(), others, out=result)
         for bucket in layout.buckets:
@@ -116,7 +135,8 @@ class _Outer(torch.autograd.Function):
         )
 
 
-def _outer(h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def outer(h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """``h_k^T g_k`` of every client, ``[N, in], [N, out] -> [K, in, out]``."""
     return cast(Tensor, _Outer.apply(h, g, sizes))  # type: ignore[no-untyped-call]
 
 
@@ -133,6 +153,12 @@ def _one_by_one(
         return
     for i in layout.alone:
         yield blocks[0][i], blocks[1][i], blocks[2][i]
+
+
+@lru_cache(maxsize=256)
+def starts(sizes: tuple[int, ...]) -> np.ndarray:
+    """Where each client's rows begin, and where the last one's end ``[K + 1]``."""
+    return np.cumsum([0, *sizes], dtype=np.int64)
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.device import of_numpy
+from atoll.kernels import array, fit, kernels, wide
 
 
 class Sparse:
@@ -50,10 +51,30 @@ class Sparse:
         transpose._original = ref(self)
         return transpose
 
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pointers, indices and entries as compiled kernels take them."""
+        return (
+            array(self.csr.crow_indices()),
+            array(self.csr.col_indices()),
+            array(self.csr.values()),
+        )
+
+    def with_columns(self, numbers: np.ndarray, count: int) -> Sparse:
+        """The same entries where column j is now ``numbers[j]`` of ``count``, order kept."""
+        pointers, indices, data = self._parts()
+        matrix = sparse.csr_array((data, numbers[indices], pointers), shape=(self.shape[0], count))
+        return Sparse(matrix, self._dtype)
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        parts = self.csr.crow_indices(), self.csr.col_indices(), self.csr.values()
+        pointers, indices, data = (part.cpu().numpy() for part in parts)
+        return pointers, indices, data
+
     def at(self, rows: Tensor) -> Sparse:
         """The matrix of some of the rows ``[R, m]``."""
-        parts = self.csr.values(), self.csr.col_indices(), self.csr.crow_indices()
-        whole = sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+        pointers, indices, data = self._parts()
+        whole = sparse.csr_array((data, indices, pointers), shape=self.shape)
         return Sparse(whole[rows.cpu().numpy()], self._dtype)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
@@ -67,8 +88,12 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: Sparse) -> Tensor:
         ctx.matrix = matrix
-        # Written as an addition to nothing: a plain product would fill and copy the result first.
         result = dense.new_empty(matrix.shape[0], dense.shape[1])
+        if fit(dense, matrix.csr.values()) and wide(dense):
+            parts = *matrix.arrays, array(dense), array(result)
+            kernels("sparse").csr_product(*parts, 0, matrix.shape[0])
+            return result
+        # Written as an addition to nothing: a plain product would fill and copy the result first.
         return torch.addmm(result, matrix.csr, dense, beta=0, out=result)
 
     @staticmethod

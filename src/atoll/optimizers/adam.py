@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim.adam import adam as adam_update
 
+from atoll.kernels import array, fit, kernels
+from atoll.ops.written_out import ProductGradient
 from atoll.optimizers.base import Optimizer, client_rows, optimizers
 from atoll.options import option
 from atoll.tree import Params
+
+_NO_ROWS = np.zeros(1, dtype=np.int64)
 
 
 @optimizers.register("adam")
@@ -19,6 +24,7 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba, 2015), fused; weight decay is added to the gradient, as in torch."""
 
     entry_by_entry: ClassVar[bool] = True
+    takes_products: ClassVar[bool] = True
 
     beta1: float = option(0.9, at_least=0, below=1)
     beta2: float = option(0.999, at_least=0, below=1)
@@ -41,25 +47,41 @@ class Adam(Optimizer):
     def step(
         self,
         params_K: Mapping[str, Tensor],
-        grads_K: Mapping[str, Tensor],
+        grads_K: Mapping[str, Any],
         state_K: Mapping[str, Tensor],
         active: Tensor | None = None,
     ) -> None:
-        names = list(params_K)
+        steps = state_K["steps"]
+        together = active is None or bool(active.all())
+        in_step = together and self.in_step(state_K)
+        products = {n: g for n, g in grads_K.items() if isinstance(g, ProductGradient)}
+        for name, g in products.items():
+            moments = state_K[f"mean.{name}"], state_K[f"square.{name}"]
+            if in_step and fit(params_K[name], *moments):
+                self._compiled_product(params_K[name], g, *moments, steps[0])
+            else:
+                grads_K = {**grads_K, name: g.made()}
+        names = [n for n in params_K if not isinstance(grads_K[n], ProductGradient)]
         columns = [
             [params_K[n] for n in names],
             [grads_K[n] for n in names],
             [state_K[f"mean.{n}"] for n in names],
             [state_K[f"square.{n}"] for n in names],
         ]
-        steps = state_K["steps"]
-        together = active is None or bool(active.all())
-        if together and self.in_step(state_K):
+        if in_step:
             clocks = [steps[0].clone() for _ in names]
         else:
             chosen = torch.ones_like(steps, dtype=torch.bool) if active is None else active
             columns = [client_rows(tensors, chosen) for tensors in columns]
             clocks = [clock.clone() for _ in names for clock in steps[chosen].unbind()]
+        if all(map(fit, *columns)):
+            for entries in zip(*columns, clocks, strict=True):
+                self._compiled(*entries)
+        else:
+            self._by_torch(columns, clocks)
+        steps += 1 if together or active is None else active.to(steps.dtype)
+
+    def _by_torch(self, columns: list[list[Tensor]], clocks: list[Tensor]) -> None:
         params, grads, means, squares = columns
         adam_update(
             params,
@@ -77,4 +99,28 @@ class Adam(Optimizer):
             eps=self.eps,
             maximize=False,
         )
-        steps += 1 if together or active is None else active.to(steps.dtype)
+
+    def _compiled(
+        self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, clock: Tensor
+    ) -> None:
+        arrays = (array(t).reshape(-1) for t in (p, grad, mean, square))
+        kernels("adam").adam(*arrays, *self._settings, int(clock) + 1, 0, p.numel())
+
+    def _compiled_product(
+        self, p: Tensor, grad: ProductGradient, mean: Tensor, square: Tensor, clock: Tensor
+    ) -> None:
+        """The same where a gradient is a product, and own rows may still be alike."""
+        own, means, squares = (array(t).reshape(-1, p.shape[-1]) for t in (p, mean, square))
+        stack, common, rows = grad.of, own[:1], _NO_ROWS
+        if stack is not None:
+            common, rows = array(stack.common), array(stack.places.rows)
+        kernels("adam").adam_of_product(
+            *grad.matrix.arrays, array(grad.errors), own, common, rows, stack is not None,
+            means, squares, *self._settings, int(clock) + 1, 0, len(own),
+        )  # fmt: skip
+        if stack is not None:
+            stack.room(filled=True)
+
+    @property
+    def _settings(self) -> tuple[float, ...]:
+        return self.lr, self.beta1, self.beta2, self.eps, self.weight_decay

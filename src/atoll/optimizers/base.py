@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ class Optimizer:
     registered_name: ClassVar[str]
     # Whether an entry depends on its own gradients alone, and stays where it never had one.
     entry_by_entry: ClassVar[bool] = False
+    # Whether gradients may come as products that are still to be made.
+    takes_products: ClassVar[bool] = False
     lr: float = option(0.01, above=0)
     weight_decay: float = option(0.0, at_least=0)
 
@@ -38,7 +40,7 @@ class Optimizer:
     def step(
         self,
         params_K: Mapping[str, Tensor],
-        grads_K: Mapping[str, Tensor],
+        grads_K: Mapping[str, Any],
         state_K: Mapping[str, Tensor],
         active: Tensor | None = None,
     ) -> None:

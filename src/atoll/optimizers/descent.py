@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.ops.own_rows import OwnRows
+from atoll.ops.written_out import ProductGradient, differentiated_once
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.rows import stepped
 from atoll.tree import Params
@@ -46,9 +48,12 @@ class Descent:
         return {name: p.detach() for name, p in self.params.items()}
 
 
+Slope = Callable[[Params], tuple[Tensor, Mapping[str, "Tensor | ProductGradient"]]]
+
+
 def descend(
     params_K: Params,
-    loss: Callable[[Params], Tensor],
+    slope: Slope,
     optimizer: Optimizer,
     state_K: Params,
     epochs: int,
@@ -60,24 +65,42 @@ def descend(
     Clients outside ``active [K]`` stay as they are. With ``steps`` an epoch has several steps, and
     each says who takes it.
 
-    ``loss`` maps stacked parameters to one loss per client ``[K]``; where some were handed over as
-    clients' own rows (:mod:`atoll.optimizers.rows`) it gets these rows. Clients share nothing, so
-    the gradient of the sum is each client's own gradient. Parameters are updated in place. Returns
-    them, the optimizer's state, and the losses that training began with.
+    ``slope`` maps stacked parameters to one loss per client ``[K]`` and their gradients; where
+    some were handed over as clients' own rows (:mod:`atoll.optimizers.rows`) these are of such
+    rows. Parameters are updated in place. Returns them, the optimizer's state, and the losses that
+    training began with.
     """
     state_K = state_K or optimizer.init(params_K)
-    leaves, common, states = stepped(params_K, state_K, optimizer)
+    params_K, leaves, common, states = stepped(params_K, state_K, optimizer)
     losses = []
     for _ in range(epochs):
         for takers in (None,) if steps is None else steps():
-            loss_K = loss(leaves)
-            grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
+            loss_K, grads = slope(params_K)
             who = _both(active, takers)
-            grads_K = dict(zip(leaves, grads, strict=True)) | common.no_gradients
+            if who is not None or not optimizer.takes_products:
+                grads = {n: g if isinstance(g, Tensor) else g.made() for n, g in grads.items()}
+            grads_K = {**grads, **common.no_gradients}
             optimizer.step(leaves | common.rows, grads_K, states, who)
             losses.append(loss_K.detach())
-    trained = {n: params_K[n] if n in common.names else p.detach() for n, p in leaves.items()}
+    trained = {n: params_K[n] if n in common.names else p for n, p in leaves.items()}
     return trained, state_K, losses[0]
+
+
+def by_autograd(loss: Callable[[Params], Tensor]) -> Slope:
+    """One loss per client ``[K]``, and its gradients: clients share nothing, so the gradient of
+    the sum is each client's own gradient. The loss gets own rows where there are some."""
+
+    def slope(params_K: Params) -> tuple[Tensor, Params]:
+        leaves = {
+            n: (p.own if isinstance(p, OwnRows) and p.compact else p).detach().requires_grad_()
+            for n, p in params_K.items()
+        }
+        with differentiated_once():
+            loss_K = loss(leaves)
+        grads = torch.autograd.grad(loss_K.sum(), list(leaves.values()))
+        return loss_K, dict(zip(leaves, grads, strict=True))
+
+    return slope
 
 
 def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:

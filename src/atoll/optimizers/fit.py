@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from atoll.cohort import Cohort
 from atoll.cohort.dual import dual_of
 from atoll.models.base import Model
 from atoll.optimizers.base import Optimizer
-from atoll.optimizers.descent import Descent, descend
+from atoll.optimizers.descent import Descent, by_autograd, descend
 from atoll.optimizers.dual import DualDescent
 from atoll.optimizers.rows import agreeing, in_full
 from atoll.optimizers.sgd import SGD
@@ -94,12 +94,24 @@ def fit(
         return Fitted(_descended(task, model, descent, epochs), descent.state, loss_K)
 
     def loss(p: Params) -> Tensor:
-        part, coins = seen.now or (cohort if draw is None else draw(), rng)
-        task_K = task.loss(model, p, part, coins)
+        task_K = task.training_loss(model, p, *seen_now())
         return task_K if penalty is None else task_K + penalty(p)
 
+    def seen_now() -> tuple[Cohort, CohortRng | None]:
+        return seen.now or (cohort if draw is None else draw(), rng)
+
+    def slope(p: Params) -> tuple[Tensor, Mapping[str, Any]]:
+        now = seen_now() if penalty is None else None
+        with torch.no_grad():
+            found = None if now is None else task.written_out(model, p, *now)
+        if found is None:
+            return by_autograd(loss if now is None else lambda p: task.loss(model, p, *now))(p)
+        loss_K, pull = found
+        with torch.no_grad():
+            return loss_K, pull(torch.ones_like(loss_K))
+
     params_K, state_K = agreeing(params_K, state_K or {}, cohort)
-    return Fitted(*descend(params_K, loss, optimizer, state_K, epochs, steps=seen.steps))
+    return Fitted(*descend(params_K, slope, optimizer, state_K, epochs, steps=seen.steps))
 
 
 class MiniBatches:

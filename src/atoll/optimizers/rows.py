@@ -85,15 +85,15 @@ def _kept_once(stack: Tensor, places: Places) -> OwnRows | None:
 
 def stepped(
     params_K: Params, state_K: Params, optimizer: Optimizer
-) -> tuple[Params, CommonRows, Params]:
-    """What gradients are taken of, what moves without one, and the state of both."""
+) -> tuple[Params, Params, CommonRows, Params]:
+    """Parameters, the memory in which they move, what moves without a gradient, and the state of
+    both."""
     split = {name: p for name, p in params_K.items() if isinstance(p, OwnRows) and p.compact}
     if split and not optimizer.in_step(state_K):
         params_K, split = in_full(params_K), {}
-    leaves = {n: (split[n].own if n in split else p) for n, p in params_K.items()}
-    leaves = {name: p.detach().requires_grad_() for name, p in leaves.items()}
+    leaves = {n: (split[n].room() if n in split else p).detach() for n, p in params_K.items()}
     if not split:
-        return leaves, CommonRows(), in_full(state_K)
+        return params_K, leaves, CommonRows(), in_full(state_K)
     common = CommonRows(frozenset(split))
     states = {n: leaf.own if isinstance(leaf, OwnRows) else leaf for n, leaf in state_K.items()}
     for name, p in split.items() if optimizer.weight_decay else ():
@@ -104,4 +104,4 @@ def stepped(
             assert isinstance(stack, OwnRows)
             stack.common = stack.common.contiguous()
             states[key.removesuffix(name) + both] = stack.common
-    return leaves, common, states
+    return params_K, leaves, common, states

@@ -8,7 +8,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from atoll.rng.seeding import generators
+from atoll.kernels import in_use, kernels
+from atoll.rng.seeding import generator_at, generators, seeds
 
 _SERVER = -1
 
@@ -20,8 +21,13 @@ def stream(seed: int, *key: int | str) -> np.random.Generator:
 
 def streams(keys: Iterable[tuple[int | str, ...]]) -> list[np.random.Generator]:
     """The stream of each key, which begins with a seed; many cost little more than one."""
+    return generators(_entropy(keys))
+
+
+def _entropy(keys: Iterable[tuple[int | str, ...]]) -> np.ndarray:
+    """What each key's stream is seeded from ``[n, 4]``."""
     digests = b"".join(blake2b(repr(key).encode(), digest_size=16).digest() for key in keys)
-    return generators(np.frombuffer(digests, dtype="<u4").reshape(-1, 4))
+    return np.frombuffer(digests, dtype="<u4").reshape(-1, 4)
 
 
 class CohortRng:
@@ -39,7 +45,44 @@ class CohortRng:
 
     @cached_property
     def streams(self) -> list[np.random.Generator]:
-        return streams((self.seed, client, self.round, self.step) for client in self.clients)
+        drawn_from: np.ndarray | None = self.__dict__.pop("_states", None)
+        if drawn_from is not None:
+            return [generator_at(state) for state in drawn_from]
+        return streams(self._keys)
+
+    @property
+    def _keys(self) -> Iterable[tuple[int | str, ...]]:
+        return ((self.seed, client, self.round, self.step) for client in self.clients)
+
+    @cached_property
+    def _states(self) -> np.ndarray:
+        """Where the streams are ``[K, 4]``, as long as nobody has them as generators."""
+        found: np.ndarray = kernels("draws").seeded(seeds(_entropy(self._keys)))
+        return found
+
+    def raw(self, counts: Sequence[int], bits: type[np.unsignedinteger]) -> np.ndarray:
+        """So many raw unsigned integers of each client's stream, one client's after the other's.
+
+        A client's numbers come from whole words of 64 bits, of which the rest is not used.
+        """
+        per_word = 8 // np.dtype(bits).itemsize
+        words_K = [-(-count // per_word) for count in counts]
+        if not in_use() or "streams" in self.__dict__:
+            drawn = [
+                np.asarray(stream.bit_generator.random_raw(words), dtype="<u8").view(bits)[:count]
+                for stream, words, count in zip(self.streams, words_K, counts, strict=True)
+            ]
+            return np.concatenate(drawn)
+        start_K = np.cumsum([0, *words_K])
+        words = np.empty(start_K[-1], dtype="<u8")
+        kernels("draws").draw(self._states, start_K, words)
+        numbers = words.view(bits)
+        if all(count == per_word * n for count, n in zip(counts, words_K, strict=True)):
+            return numbers
+        first_K = (per_word * start_K).tolist()
+        return np.concatenate(
+            [numbers[i : i + n] for i, n in zip(first_K[:-1], counts, strict=True)]
+        )
 
     def only(self, active: Sequence[bool]) -> CohortRng:
         """The same streams for some of the clients; what others draw is drawn from nobody's."""

@@ -27,9 +27,21 @@ def generators(entropy: np.ndarray) -> list[np.random.Generator]:
         alone = map(np.random.SeedSequence, entropy.tolist())
         return [np.random.Generator(np.random.SFC64(seed)) for seed in alone]
     ready, found = _Ready(), []
-    for ready.words in _seeds(entropy):
+    for ready.words in seeds(entropy):
         found.append(np.random.Generator(np.random.SFC64(ready)))  # type: ignore[arg-type]
     return found
+
+
+def generator_at(state: np.ndarray) -> np.random.Generator:
+    """A generator that goes on from where a stream is ``[4]``."""
+    source = np.random.SFC64(0)
+    source.state = {
+        "bit_generator": "SFC64",
+        "state": {"state": state},
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
+    return np.random.Generator(source)
 
 
 class _Ready(ISeedSequence):
@@ -41,7 +53,7 @@ class _Ready(ISeedSequence):
         return self.words
 
 
-def _seeds(entropy: np.ndarray) -> np.ndarray:
+def seeds(entropy: np.ndarray) -> np.ndarray:
     """``SeedSequence(row).generate_state(3, uint64)`` of every row ``[n, 3]``."""
     pool, constant = _pooled(entropy), _INIT_B
     seeds = np.empty((len(entropy), _SEED), dtype="<u4")

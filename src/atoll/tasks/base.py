@@ -14,7 +14,8 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Within
-from atoll.models.base import Model
+from atoll.models.base import Model, WrittenPullback
+from atoll.ops.written_out import ProductGradient, gradients_are_last
 from atoll.options import check_options
 from atoll.registry import Registry
 from atoll.rng import CohortRng
@@ -77,6 +78,34 @@ class Task(ABC):
     ) -> Tensor:
         """Each client's training loss ``[K]``."""
 
+    def written_out(
+        self,
+        model: Model,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        rng: CohortRng | None = None,
+    ) -> tuple[Tensor, WrittenPullback] | None:
+        """What :meth:`loss` gives, with the same draws, and how what each client's loss counts
+        ``[K]`` becomes the gradient, by compiled kernels; None where there are none for it."""
+        return None
+
+    def training_loss(
+        self,
+        model: Model,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        """What :meth:`loss` gives, as a part of what may be differentiated but once
+        (:func:`atoll.ops.written_out.differentiated_once`)."""
+        if gradients_are_last():
+            with torch.no_grad():
+                found = self.written_out(model, params_K, cohort, rng)
+            if found is not None:
+                loss_K: Tensor = _Written.apply(*found, tuple(params_K), *params_K.values())  # type: ignore[no-untyped-call]
+                return loss_K
+        return self.loss(model, params_K, cohort, rng)
+
     def gradient(
         self,
         model: Model,
@@ -118,3 +147,22 @@ class Task(ABC):
     def settled(self, graphs: Sequence[Graph]) -> Task:
         """The task as all clients have it, with what depends on all of them made out."""
         return self
+
+
+class _Written(torch.autograd.Function):
+    """A loss whose gradient is written out, as a part of what is differentiated."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, loss_K: Tensor, pull: WrittenPullback, names: Sequence[str], *_: Tensor
+    ) -> Tensor:
+        ctx.pull, ctx.names = pull, names
+        return loss_K.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad_K: Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("a gradient that is written out can't be differentiated again")
+        grads = ctx.pull(grad_K)
+        made = (grads[name] for name in ctx.names)
+        return None, None, None, *(g.made() if isinstance(g, ProductGradient) else g for g in made)

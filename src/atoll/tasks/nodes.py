@@ -16,8 +16,11 @@ from atoll.data.disturb import with_wrong_labels
 from atoll.device import of_numpy
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
-from atoll.models.base import Model
+from atoll.kernels import fit
+from atoll.models.base import Model, WrittenPullback
 from atoll.ops.ragged import segment_sum
+from atoll.ops.written_out import ProductGradient, losses_and_guesses
+from atoll.ops.written_out import cross_entropy as written_out_nll
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Pass, Step, Task, tasks
@@ -84,8 +87,11 @@ class Classification(Task):
         """Scores from the class scores of some rows ``[R] -> [R, classes]``."""
         rows, cell, size = cohort.cached("scored", lambda: _scored(cohort))
         chosen, y = logits_of(rows), cohort.y[rows]
-        losses = cross_entropy(chosen, y, reduction="none").double()
-        guess = chosen.argmax(1)
+        if fit(chosen):
+            losses, guess = losses_and_guesses(chosen, y)
+        else:
+            losses = cross_entropy(chosen, y, reduction="none").double()
+            guess = chosen.argmax(1)
         right = (guess == y).double()
         columns = {
             "accuracy": segment_sum(right, cell, len(size)) / size.clamp(min=1),
@@ -235,6 +241,30 @@ class NodeClassification(Classification):
         logits = model.apply_at(params_K, part, part.targets("train"), rng)
         return nll_of_targets(logits, part, self.class_weight)
 
+    def written_out(
+        self,
+        model: Model,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        rng: CohortRng | None = None,
+    ) -> tuple[Tensor, WrittenPullback] | None:
+        part = cohort.k_hop(model.reach, "train")
+        found = model.vjp_at(params_K, part, part.targets("train"), rng)
+        if found is None:
+            return None
+        logits, pull = found
+        if self.class_weight == "balanced":
+            part.cached(_CLASS_WEIGHTS, lambda: class_weights(cohort))
+        _, y, client, _ = _training_nodes(part)
+        sizes = part.targets("train").sizes
+        loss_K, errors = written_out_nll(logits, y, _shares(part, logits, self.class_weight), sizes)
+
+        def pulled(grad_K: Tensor) -> dict[str, Tensor | ProductGradient]:
+            alone = bool((grad_K == 1).all())
+            return pull(errors if alone else errors * grad_K.index_select(0, client)[:, None])
+
+        return loss_K, pulled
+
     def scores(self, model: Model, params_K: Mapping[str, Tensor], cohort: Cohort) -> Params:
         if not self.batch:
             return super().scores(model, params_K, cohort)
@@ -294,6 +324,17 @@ def nll_errors(logits: Tensor, cohort: Cohort, class_weight: str = "none") -> Te
     right, share = cohort.cached(key, shares)
     errors = logits[rows].softmax(1).sub_(right).mul_(share)
     return torch.zeros_like(logits).index_copy_(0, rows, errors)
+
+
+def _shares(cohort: Cohort, like: Tensor, class_weight: str) -> Tensor:
+    """What each training node counts in its client's loss ``[R]``."""
+
+    def build() -> Tensor:
+        _, _, client, count = _training_nodes(cohort)
+        share = 1.0 / count[client].to(like.dtype)
+        return share * _balanced(cohort).to(like.dtype) if class_weight == "balanced" else share
+
+    return cohort.cached(f"shares of training nodes, {class_weight}, {like.dtype}", build)
 
 
 def _balanced(cohort: Cohort) -> Tensor:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.cohort.packed import Make, Packed, T
+from atoll.cohort.packed import Factors, Make, Packed, T
 from atoll.errors import AtollError
 from atoll.graph import Features, Graph
 from atoll.leaves import Ragged
@@ -61,7 +60,7 @@ class Completed(Packed):
     def _entries(self, name: str) -> tuple[float, float]:
         return np.inf, np.inf  # the product is made: it is no longer that of these features
 
-    def _two_products(self, weight_K: Tensor, propagated: str, hops: int) -> Tensor:
+    def _two_factors(self, propagated: str, hops: int) -> Factors:
         raise TypeError("sums that others added to are no product with the client's features")
 
     def take(self, positions: Sequence[int]) -> Completed:

@@ -13,7 +13,7 @@ from atoll.methods.client import Client
 from atoll.ops.ragged import segment_mean, segment_sum
 from atoll.ops.sparse import Sparse, block_diagonal, neighbour_operator
 from atoll.optimizers.base import Optimizer
-from atoll.optimizers.descent import descend
+from atoll.optimizers.descent import by_autograd, descend
 from atoll.tree import Params
 
 
@@ -81,7 +81,7 @@ def trained(
     state = optimizer.init(params)
     for start in range(0, steps, every):
         now = min(every, steps - start)
-        params, state, _ = descend(params, loss, optimizer, state, now, active)
+        params, state, _ = descend(params, by_autograd(loss), optimizer, state, now, active)
         scores = client.scores(params)
         accuracy, blind = scores["accuracy"][:, 1], scores["nodes"][:, 1] == 0
         better = active & ((accuracy > best_K) | blind)

@@ -1,0 +1,114 @@
+"""The products of K clients' rows with matrices of their own."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from atoll.kernels.vectors import (
+    TILE_ROWS,
+    TILE_VECTORS,
+    lanes_of,
+    row_narrow,
+    row_wide,
+    tile_narrow,
+    tile_wide,
+)
+
+
+@numba.njit(nogil=True, cache=True)
+def _product(a, from_a, down, along, rows, terms, b, from_b, wide_b, columns, out, to, wide):
+    """``A B`` with at least as many columns as a vector has numbers; see ``vectors._tile``."""
+    lanes = lanes_of(b)
+    block = TILE_VECTORS * lanes
+    j = 0
+    while j < columns:
+        full = j + block <= columns
+        if not full and j + lanes > columns:
+            j = columns - lanes  # the last vector once more, as far back as it must begin
+        i = 0
+        while i < rows:
+            a_i, b_j, out_ij = from_a + i * down, from_b + j, to + i * wide + j
+            if i + TILE_ROWS <= rows:
+                if full:
+                    tile_wide(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
+                else:
+                    tile_narrow(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
+                i += TILE_ROWS
+            else:
+                if full:
+                    row_wide(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
+                else:
+                    row_narrow(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
+                i += 1
+        j += block if full else lanes
+
+
+@numba.njit(nogil=True, cache=True)
+def _small_product(a, from_a, down, along, rows, terms, b, from_b, columns, out, to):
+    """``A B`` with fewer columns than a vector has numbers: with room for more, then cut."""
+    lanes = lanes_of(b)
+    room = np.zeros(terms * lanes, dtype=b.dtype)
+    for p in range(terms):
+        for j in range(columns):
+            room[p * lanes + j] = b[from_b + p * columns + j]
+    made = np.empty(rows * lanes, dtype=b.dtype)
+    _product(a, from_a, down, along, rows, terms, room, 0, lanes, lanes, made, 0, lanes)
+    for i in range(rows):
+        for j in range(columns):
+            out[to + i * columns + j] = made[i * lanes + j]
+
+
+@numba.njit(nogil=True, cache=True)
+def _any_product(a, from_a, down, along, rows, terms, b, from_b, columns, out, to):
+    if columns < lanes_of(b):
+        _small_product(a, from_a, down, along, rows, terms, b, from_b, columns, out, to)
+    else:
+        _product(a, from_a, down, along, rows, terms, b, from_b, columns, columns, out, to, columns)
+
+
+@numba.njit(nogil=True, cache=True)
+def times(h, weight_K, start_K, out, first, last):
+    """``h_k W_k`` of clients ``first`` to ``last``, ``[N, in], [K, in, out] -> [N, out]``.
+
+    The rows of client k are those from ``start_K[k]`` to ``start_K[k + 1]``.
+    """
+    width, columns = weight_K.shape[1], weight_K.shape[2]
+    flat_h, flat_w, flat_out = h.reshape(-1), weight_K.reshape(-1), out.reshape(-1)
+    for k in range(first, last):
+        i, rows = start_K[k], start_K[k + 1] - start_K[k]
+        _any_product(
+            flat_h, i * width, width, 1, rows, width,
+            flat_w, k * width * columns, columns, flat_out, i * columns,
+        )  # fmt: skip
+
+
+@numba.njit(nogil=True, cache=True)
+def times_transposed(g, weight_K, start_K, out, first, last):
+    """``g_k W_k^T`` of clients ``first`` to ``last``, ``[N, out], [K, in, out] -> [N, in]``."""
+    width, columns = weight_K.shape[1], weight_K.shape[2]
+    flat_g, flat_out = g.reshape(-1), out.reshape(-1)
+    turned = np.empty(width * columns, dtype=g.dtype)
+    for k in range(first, last):
+        i, rows = start_K[k], start_K[k + 1] - start_K[k]
+        if rows:
+            for j in range(columns):
+                for p in range(width):
+                    turned[j * width + p] = weight_K[k, p, j]
+            _any_product(
+                flat_g, i * columns, columns, 1, rows, columns,
+                turned, 0, width, flat_out, i * width,
+            )  # fmt: skip
+
+
+@numba.njit(nogil=True, cache=True)
+def outer(h, g, start_K, out_K, first, last):
+    """``h_k^T g_k`` of clients ``first`` to ``last``, ``[N, in], [N, out] -> [K, in, out]``."""
+    width, columns = h.shape[1], g.shape[1]
+    flat_h, flat_g, flat_out = h.reshape(-1), g.reshape(-1), out_K.reshape(-1)
+    for k in range(first, last):
+        i, rows = start_K[k], start_K[k + 1] - start_K[k]
+        _any_product(
+            flat_h, i * width, 1, width, width, rows,
+            flat_g, i * columns, columns, flat_out, k * width * columns,
+        )  # fmt: skip

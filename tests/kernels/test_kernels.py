@@ -1,0 +1,124 @@
+"""Compiled kernels beside the torch operations that they stand for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from atoll import kernels
+from atoll.ops.ragged_product import ragged_product
+from atoll.ops.sparse import Sparse
+from atoll.optimizers.adam import Adam
+
+pytest.importorskip("numba")
+DTYPES = (torch.float32, torch.float64)
+WIDTHS = (7, 16, 17, 40, 64, 100, 128, 200)
+
+
+def close(dtype: torch.dtype) -> dict[str, float]:
+    return (
+        {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    )
+
+
+def both(compute):
+    """What is computed with kernels and without."""
+    found = []
+    for on in (True, False):
+        with kernels.switched(on):
+            found.append(compute())
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sparse_products_and_their_gradients(width, dtype):
+    rng = np.random.default_rng(0)
+    matrix = Sparse(sparse.random_array((30, 50), density=0.2, format="csr", rng=rng), dtype)
+    x = torch.randn(50, width, dtype=dtype, requires_grad=True)
+
+    def compute():
+        made = matrix @ x
+        return made.detach(), *torch.autograd.grad(made.square().sum(), x)
+
+    for ours, torchs in zip(*both(compute), strict=True):
+        torch.testing.assert_close(ours, torchs, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_products_of_clients_of_all_sizes(width, dtype):
+    torch.manual_seed(0)
+    sizes = (0, 1, 5, 6, 13, 64)
+    h = torch.randn(sum(sizes), 24, dtype=dtype, requires_grad=True)
+    w = torch.randn(len(sizes), 24, width, dtype=dtype, requires_grad=True)
+
+    def compute():
+        made = ragged_product(h, w, sizes)
+        return made.detach(), *torch.autograd.grad(made.square().sum(), [h, w])
+
+    for ours, torchs in zip(*both(compute), strict=True):
+        torch.testing.assert_close(ours, torchs, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adam_with_everybody_and_with_some(dtype):
+    torch.manual_seed(0)
+    start = torch.randn(3, 5, 7, dtype=dtype)
+    grads = [torch.randn(3, 5, 7, dtype=dtype) for _ in range(4)]
+    takers = [None, torch.tensor([True, False, True]), None, None]
+    adam = Adam(weight_decay=1e-2)
+
+    def compute():
+        params = {"w": start.clone()}
+        state = adam.init(params)
+        for grad, active in zip(grads, takers, strict=True):
+            adam.step(params, {"w": grad}, state, active)
+        return params | state
+
+    ours, torchs = both(compute)
+    for name, values in ours.items():
+        torch.testing.assert_close(values, torchs[name], rtol=0, atol=1e-6)
+
+
+def test_what_a_kernel_cannot_take_is_left_to_torch():
+    x = torch.ones(4, 16)
+    assert kernels.fit(x)
+    assert not kernels.fit(x.t())
+    assert not kernels.fit(x.to(torch.complex64))
+    assert not kernels.fit(x, x.double())
+    with kernels.switched(False):
+        assert not kernels.fit(x)
+    with torch.device("cpu"):  # somebody listens
+        assert not kernels.fit(x)
+
+
+def loaded(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_the_switch_of_the_environment():
+    code = "from atoll import kernels; print(kernels.in_use())"
+    assert loaded(code, ATOLL_KERNELS="0") == "False"
+    assert loaded(code, ATOLL_KERNELS="1") == "True"
+
+
+def test_listing_loads_no_compiler():
+    code = (
+        "import sys; from typer.testing import CliRunner; from atoll.cli import app\n"
+        "CliRunner().invoke(app, ['list']); print('numba' in sys.modules)"
+    )
+    assert loaded(code) == "False"
