@@ -8,6 +8,7 @@ import pytest
 
 from atoll.deploy import journal as journals
 from atoll.deploy.evidence.chain import Chain, read_chain
+from atoll.deploy.fleet import EngineFailed
 from atoll.deploy.journal import Journal
 from atoll.errors import AtollError
 from atoll.files import NoRoom
@@ -62,6 +63,24 @@ def test_a_job_that_an_engine_begins_too_late_touches_nothing(coordinator):
         coordinator.run()
     assert journal.status() == {}
     assert not (coordinator.run_dir / "evidence.jsonl").exists()
+
+
+def test_an_engine_that_fails_is_no_end_of_the_run(coordinator, undisturbed):
+    """Its supervisor then submits another job, as after one that was killed."""
+    fleet, asked = coordinator.fleet, []
+
+    def exchange(messages, seconds):
+        asked.append(None)
+        if len(asked) == 12:
+            raise EngineFailed("no answer in time")
+        return type(fleet).exchange(fleet, messages, seconds)
+
+    fleet.exchange = exchange
+    with pytest.raises(EngineFailed):
+        coordinator.run()
+    assert Journal(coordinator.run_dir).status()["state"] == "running"
+    again(coordinator).run()
+    assert final_bytes(coordinator.run_dir) == undisturbed
 
 
 def test_a_full_disk_stops_a_run_at_once_and_loses_nothing(coordinator, undisturbed):

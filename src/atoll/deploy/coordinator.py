@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from atoll.deploy.evidence.sealing import ServerRecord
-from atoll.deploy.fleet import Fleet
+from atoll.deploy.fleet import EngineFailed, Fleet
 from atoll.deploy.introductions import Introductions
 from atoll.deploy.journal import Journal, disk_is_full
 from atoll.deploy.plan import Plan
@@ -81,6 +81,8 @@ class Coordinator:
             with held(self.run_dir, min(self.plan.terms.patience, _SECONDS_TO_COME_UP)):
                 clear_leftovers(self.run_dir)
                 return self._run()
+        except EngineFailed:  # is no end of the run: it goes on in another job
+            raise
         except Exception as problem:
             if is_no_room(problem):
                 full = disk_is_full(self.run_dir, self.kept)

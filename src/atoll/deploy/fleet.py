@@ -28,6 +28,10 @@ _KNOWN = {
 REFUSALS = frozenset(_KNOWN.values())
 
 
+class EngineFailed(Exception):
+    """The engine does not carry this job's messages any more; in another job it may."""
+
+
 class Fleet(ABC):
     """The sites as the coordinator reaches them. An engine's adapter is one subclass of this.
 
@@ -42,7 +46,8 @@ class Fleet(ABC):
     def exchange(self, messages: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
         """Send each site its message and collect what comes back in time; the others are missing.
 
-        Returns as soon as all have answered, and after ``seconds`` at the latest.
+        Returns as soon as all have answered, and after ``seconds`` at the latest. An engine that
+        fails itself, not a site, is :class:`EngineFailed`.
         """
 
     @abstractmethod

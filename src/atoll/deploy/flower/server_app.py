@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
-from atoll.deploy.fleet import Fleet
+from atoll.deploy.fleet import EngineFailed, Fleet
 from atoll.deploy.flower.payload import content, record
 from atoll.deploy.settings import RUNS, voice_from_environment
 
@@ -30,6 +32,14 @@ class FlowerFleet(Fleet):
         self.supernodes = supernodes
 
     def exchange(self, messages: Mapping[str, bytes], seconds: float) -> Mapping[str, bytes]:
+        with _flower():
+            return self._exchange(messages, seconds)
+
+    def present(self, sites: Collection[str]) -> set[str]:
+        with _flower():
+            return set(sites) & set(self._online())
+
+    def _exchange(self, messages: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
         until = time.monotonic() + seconds
         online = self._online()
         reached = [site for site in messages if site in online]
@@ -48,13 +58,19 @@ class FlowerFleet(Fleet):
                 time.sleep(_BETWEEN_LOOKS)
         return replies
 
-    def present(self, sites: Collection[str]) -> set[str]:
-        return set(sites) & set(self._online())
-
     def _online(self) -> dict[str, int]:
         """The sites within reach, with the numbers of their SuperNodes."""
         there = set(self.grid.get_node_ids())
         return {site: number for site, number in self.supernodes.items() if number in there}
+
+
+@contextmanager
+def _flower() -> Iterator[None]:
+    """A SuperLink on a busy machine may not answer its own app in time."""
+    try:
+        yield
+    except httpx.HTTPError as problem:
+        raise EngineFailed(f"the SuperLink fails its app ({type(problem).__name__})") from problem
 
 
 @server.main()
