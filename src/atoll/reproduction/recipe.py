@@ -185,7 +185,8 @@ def load_recipe(name: str) -> Recipe:
         raise AtollError(f"'{path}' has no section {missing}; a recipe needs one.") from None
     methods, plot = table.pop("methods", {}), table.pop("plot", None)
     tuning, left_out = table.pop("tuning", None), table.pop("absent", {})
-    same, remarks = table.pop("readings", {}), table.pop("outside", [])
+    same: dict[str, Any] = table.pop("readings", {})
+    remarks: Any = table.pop("outside", [])
     header = build(Header, name, table)
     budget = None if tuning is None else _budget(name, tuning)
     absent = _absent(name, left_out, rows, methods)

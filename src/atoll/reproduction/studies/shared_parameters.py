@@ -6,6 +6,7 @@ import torch
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import load_parties, load_whole, parties_of, simulate
+from atoll.methods.fed_pub.method import FedPub
 from atoll.partition.statistics import PartitionStatistics
 from atoll.reproduction.studies.base import Findings, Study, studies
 from atoll.reproduction.studies.label_shift import jensen_shannon
@@ -34,8 +35,8 @@ class SharedParameters(Study):
         for r in range(1, experiment.run.rounds + 1):
             fed.begin(r)
             state = experiment.method.round(fed, state, r)
-        mask_K = under(fed.host.state, "mask")
-        if not mask_K:
+        method, mask_K = experiment.method, under(fed.host.state, "mask")
+        if not isinstance(method, FedPub) or not mask_K:
             raise AtollError(
                 f"{experiment.method.registered_name} has no masks here; choose fed-pub with "
                 f"method.masks=true."
@@ -43,7 +44,7 @@ class SharedParameters(Study):
         whole = load_whole(experiment)
         labels = PartitionStatistics(whole, parties_of(experiment, whole)).labels
         alike, apart = extreme_pairs(labels)
-        own = float(experiment.method.threshold)  # type: ignore[attr-defined]
+        own = method.threshold
         figures = {}
         for threshold in dict.fromkeys((own, *_THRESHOLDS)):
             kept_K = kept(mask_K, threshold)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 
 import torch
 
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.experiment.runner import load_parties, simulate
+from atoll.methods.fed_pub.method import FedPub
 from atoll.methods.fed_pub.proxy import embedding_width, functional_similarity
 from atoll.ops.similarity import cosine
 from atoll.reproduction.studies.base import Findings, Study, studies
@@ -33,7 +35,7 @@ class SimilarityCost(Study):
 
     def findings(self, experiment: Experiment) -> Findings:
         method = experiment.method
-        if not hasattr(method, "proxy"):
+        if not isinstance(method, FedPub):
             raise AtollError(
                 f"{method.registered_name} does not compare clients; use fed-pub for the study "
                 f"'similarity-cost'."
@@ -48,7 +50,7 @@ class SimilarityCost(Study):
         one_K = {name: p[:1] for name, p in theta.items()}
         width = embedding_width(method.model, one_K, features, classes)
         means = torch.randn(len(next(iter(theta.values()))), width, generator=rng)
-        ways = {
+        ways: dict[str, Callable[[], torch.Tensor]] = {
             "parameters": lambda: cosine(flat(theta)),
             "gradients": lambda: cosine(flat({n: p - given[n] for n, p in theta.items()})),
             "function": lambda: functional_similarity(
