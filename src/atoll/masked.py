@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.device import of_numpy
+from atoll.kernels import array, fit, kernels
 from atoll.leaves import Column, Compound, Like, Ragged, everybody
 
 
@@ -186,6 +187,28 @@ def filled(sent: Mapping[str, Any], own_K: Mapping[str, Tensor]) -> dict[str, Te
         name: leaf.filled(own_K[name]) if isinstance(leaf, Masked | Packed) else leaf
         for name, leaf in sent.items()
     }
+
+
+def thresholded(
+    w_K: Mapping[str, Tensor], mask_K: Mapping[str, Tensor], threshold: float
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """``w * mask`` with entries of the mask below a threshold at zero, and which are not below.
+
+    What has no mask stays as it is.
+    """
+    theta, kept = dict(w_K), {}
+    for name, mask in mask_K.items():
+        w = w_K[name]
+        if fit(w, mask):
+            theta[name], kept[name] = torch.empty_like(w), torch.empty_like(w, dtype=torch.bool)
+            given = (array(t).reshape(-1) for t in (w, mask))
+            made = (array(t).reshape(-1) for t in (theta[name], kept[name]))
+            limit = torch.tensor(threshold, dtype=mask.dtype).item()
+            kernels("masks").thresholded_product(*given, limit, *made)
+        else:
+            kept[name] = mask.abs() >= threshold
+            theta[name] = w * (mask * kept[name].to(mask.dtype))
+    return theta, kept
 
 
 def _columns(sizes: tuple[int, ...], entries: int, dtype: torch.dtype) -> tuple[Column, ...]:

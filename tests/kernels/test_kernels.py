@@ -12,6 +12,7 @@ import torch
 from scipy import sparse
 
 from atoll import kernels
+from atoll.kernels import sharing
 from atoll.ops.ragged_product import ragged_product
 from atoll.ops.sparse import Sparse
 from atoll.optimizers.adam import Adam
@@ -85,6 +86,28 @@ def test_adam_with_everybody_and_with_some(dtype):
     ours, torchs = both(compute)
     for name, values in ours.items():
         torch.testing.assert_close(values, torchs[name], rtol=0, atol=1e-6)
+
+
+def test_work_that_is_shared_gives_the_same_bytes(monkeypatch):
+    monkeypatch.setattr(sharing, "ENOUGH", 0)
+    rng = np.random.default_rng(0)
+    matrix = Sparse(sparse.random_array((90, 50), density=0.2, format="csr", rng=rng), DTYPES[0])
+    x, h, w = torch.randn(50, 32), torch.randn(30, 24), torch.randn(5, 24, 40)
+
+    def compute():
+        params = {"w": w.clone()}
+        adam = Adam()
+        adam.step(params, {"w": w}, adam.init(params))
+        return matrix @ x, ragged_product(h, w, (3, 9, 0, 8, 10)), params["w"]
+
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(compute())
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, three) for one, three in zip(*found, strict=True))
 
 
 def test_what_a_kernel_cannot_take_is_left_to_torch():

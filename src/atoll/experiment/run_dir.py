@@ -15,6 +15,7 @@ import numpy as np
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment, describe
 from atoll.files import write_bytes, write_json, write_toml
+from atoll.kernels import in_use
 from atoll.plugins import addresses_named, is_file, source_of
 
 CLIENTS = "clients.json"
@@ -52,6 +53,8 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "atoll": version("atoll"),
         **{name: version(name) for name in _VERSIONED},
+        # Compiled kernels round in another order than torch.
+        "kernels": f"numba {version('numba')}" if in_use() else "none",
     }
 
 

@@ -121,6 +121,10 @@ class Model(ABC):
         """
         return self.apply(params_K, cohort)
 
+    def mean_embedding(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The mean of :meth:`embed` over each client's nodes ``[K, d]``."""
+        return segment_mean(self.embed(params_K, cohort), cohort.batch, cohort.k)
+
     def intermediate(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """The output of the layer before the last ``[N, d]``, in evaluation.
 

@@ -28,7 +28,7 @@ from atoll.models.base import (
     without_biases,
 )
 from atoll.ops.dropout import Coins, dropout, thrown
-from atoll.ops.ragged import ragged_linear
+from atoll.ops.ragged import ragged_linear, segment_sum
 from atoll.ops.ragged_product import outer, ragged_product
 from atoll.ops.written_out import ProductGradient, activated, activated_back, row_sums, with_bias
 from atoll.options import option
@@ -95,6 +95,18 @@ class GCN(Model):
         """
         h, at = read_out(self._convolve(params_K, cohort, cohort, None), cohort, self.readout)
         return spread(h, at)
+
+    def mean_embedding(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """The mean over nodes comes before the second layer, which is linear: no row is
+        multiplied that only counts in the mean."""
+        if cohort.collection is not None or not isinstance(cohort.inputs, Packed):
+            return super().mean_embedding(params_K, cohort)
+        h = cohort.linear(params_K["conv1.weight"], propagated="gcn")
+        h = add_bias(h, params_K, "conv1.bias", cohort).relu_()
+        share = cohort.cached("shares in a mean of neighbours", lambda: _shares(cohort))
+        mean_K = segment_sum(h.mul_(share), cohort.batch, cohort.k)[:, None]
+        made_K = torch.bmm(mean_K, params_K["conv2.weight"])[:, 0]
+        return made_K + params_K["conv2.bias"] if self.bias else made_K
 
     def apply_at(
         self,
@@ -210,3 +222,9 @@ class GCN(Model):
             }
 
         return scores, pull
+
+
+def _shares(cohort: Cohort) -> Tensor:
+    """``1^T P / n``: what each row counts in its client's mean of ``P h``, ``[N, 1]``."""
+    one_K = 1 / torch.tensor(cohort.sizes, dtype=cohort.dtype)
+    return cohort.operator("gcn").t @ one_K.index_select(0, cohort.batch)[:, None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from atoll.device import of_numpy
 from atoll.kernels import array, fit, kernels
+from atoll.kernels.sharing import share
 
 # In one product: clients whose sizes differ by less than this factor, if there are so many.
 _ALIKE, MANY = 1.5, 64
@@ -98,7 +99,8 @@ def compiled_times(h: Tensor, weight_K: Tensor, sizes: tuple[int, ...], out: Ten
         product, matrix_K = kernels("ragged").times_transposed, turned
     else:
         return False
-    product(array(h), array(matrix_K), starts(sizes), array(out), 0, len(sizes))
+    product = partial(product, array(h), array(matrix_K), starts(sizes), array(out))
+    share(product, len(sizes), 2.0 * h.numel() * out.shape[1])
     return True
 
 
@@ -111,7 +113,8 @@ class _Outer(torch.autograd.Function):
         ctx.sizes = sizes
         out_K = h.new_empty((len(sizes), h.shape[1], g.shape[1]))
         if fit(h, g):
-            kernels("ragged").outer(array(h), array(g), starts(sizes), array(out_K), 0, len(sizes))
+            product = partial(kernels("ragged").outer, array(h), array(g), starts(sizes))
+            share(partial(product, array(out_K)), len(sizes), 2.0 * h.numel() * g.shape[1])
             return out_K
         layout = _layout(sizes, h.shape[1] * g.shape[1])
         for rows, result, others in _one_by_one(layout, h, out_K, g):

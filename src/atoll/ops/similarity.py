@@ -8,6 +8,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from atoll.kernels import fit
+from atoll.ops.ragged_product import ragged_product
+
 
 def cosine(rows: Tensor) -> Tensor:
     """Cosine of every pair of rows, ``[K, d] -> [K, K]``; a row of zeros is similar to none."""
@@ -42,4 +45,12 @@ def mixing_weights(similarity: Tensor, scale: float, above: float = -1.0) -> Ten
 
 def mixed(alpha: Tensor, values_K: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """``sum_j alpha_ij theta_j`` for every i (FED-PUB, eq. 3)."""
-    return {name: torch.tensordot(alpha.to(v.dtype), v, dims=1) for name, v in values_K.items()}
+    found = {}
+    for name, v in values_K.items():
+        weights = alpha.to(v.dtype).contiguous()
+        if fit(weights, v):
+            mixtures = ragged_product(weights, v.flatten(1)[None], (len(weights),))
+            found[name] = mixtures.view(-1, *v.shape[1:])
+        else:
+            found[name] = torch.tensordot(weights, v, dims=1)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 from weakref import ref
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from atoll.device import of_numpy
 from atoll.kernels import array, fit, kernels, wide
+from atoll.kernels.sharing import share
 
 
 class Sparse:
@@ -91,7 +92,8 @@ class _Product(torch.autograd.Function):
         result = dense.new_empty(matrix.shape[0], dense.shape[1])
         if fit(dense, matrix.csr.values()) and wide(dense):
             parts = *matrix.arrays, array(dense), array(result)
-            kernels("sparse").csr_product(*parts, 0, matrix.shape[0])
+            product = partial(kernels("sparse").csr_product, *parts)
+            share(product, matrix.shape[0], 2.0 * len(parts[1]) * dense.shape[1])
             return result
         # Written as an addition to nothing: a plain product would fill and copy the result first.
         return torch.addmm(result, matrix.csr, dense, beta=0, out=result)

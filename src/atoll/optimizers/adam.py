@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,14 @@ from torch import Tensor
 from torch.optim.adam import adam as adam_update
 
 from atoll.kernels import array, fit, kernels
+from atoll.kernels.sharing import share
 from atoll.ops.written_out import ProductGradient
 from atoll.optimizers.base import Optimizer, client_rows, optimizers
 from atoll.options import option
 from atoll.tree import Params
 
+# An entry is moved between memory and processor six times: as long as so many operations.
+_PER_ENTRY = 100.0
 _NO_ROWS = np.zeros(1, dtype=np.int64)
 
 
@@ -104,7 +108,8 @@ class Adam(Optimizer):
         self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, clock: Tensor
     ) -> None:
         arrays = (array(t).reshape(-1) for t in (p, grad, mean, square))
-        kernels("adam").adam(*arrays, *self._settings, int(clock) + 1, 0, p.numel())
+        step = partial(kernels("adam").adam, *arrays, *self._settings, int(clock) + 1)
+        share(step, p.numel(), _PER_ENTRY * p.numel())
 
     def _compiled_product(
         self, p: Tensor, grad: ProductGradient, mean: Tensor, square: Tensor, clock: Tensor
@@ -114,10 +119,13 @@ class Adam(Optimizer):
         stack, common, rows = grad.of, own[:1], _NO_ROWS
         if stack is not None:
             common, rows = array(stack.common), array(stack.places.rows)
-        kernels("adam").adam_of_product(
-            *grad.matrix.arrays, array(grad.errors), own, common, rows, stack is not None,
-            means, squares, *self._settings, int(clock) + 1, 0, len(own),
+        matrix = grad.matrix.arrays
+        step = partial(
+            kernels("adam").adam_of_product,
+            *matrix, array(grad.errors), own, common, rows, stack is not None,
+            means, squares, *self._settings, int(clock) + 1,
         )  # fmt: skip
+        share(step, len(own), _PER_ENTRY * own.size + 2.0 * len(matrix[1]) * own.shape[1])
         if stack is not None:
             stack.room(filled=True)
 

@@ -7,9 +7,10 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.tables import updated
+from atoll.masked import thresholded
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
-from atoll.methods.fed_pub.method import FedPub, thresholded
+from atoll.methods.fed_pub.method import FedPub
 from atoll.models.base import glorot
 from atoll.ops.similarity import mixing_weights
 from atoll.rng import server_stream
@@ -61,7 +62,7 @@ class FedPubAsPublished(FedPub):
         one = {kind: {name: p[0] for name, p in sent[kind].items()} for kind in sent}
         replies = fed.ask("train", each=sent, expect=one | self.similarity.like(server))
         w, mu = replies["model"], replies["published_mask"] if self.masks else {}
-        theta = times(w, thresholded(mu, self.kept(mu)))
+        theta, _ = thresholded(w, mu, self.threshold)
         S = self.similarity.between(theta, server, replies, fed.seed)
         alpha = mixing_weights(S, self.tau, self.community)
         mixture = {

@@ -8,7 +8,7 @@ from torch.linalg import vector_norm
 
 from atoll.federation.protocol import Federation, Replies, Reply, client_step
 from atoll.federation.tables import updated
-from atoll.masked import filled, masked, masked_like, unmasked
+from atoll.masked import filled, masked, masked_like, thresholded, unmasked
 from atoll.methods.base import PRIVATE, SCALAR, Info, Method, register
 from atoll.methods.client import Client, joined_trees
 from atoll.methods.fed_pub.proxy import ProxyKind
@@ -124,14 +124,9 @@ class FedPub(Method):
 
     def used(self, client: Client, w: Params, mu: Params) -> tuple[Params, Params]:
         """The model ``theta`` that a client uses from now on, and which entries it keeps."""
-        kept = self.kept(mu)
-        theta = times(w, thresholded(mu, kept))
+        theta, kept = thresholded(w, mu, self.threshold)
         client.state |= {"model": theta, "mask": mu, "weight": {name: w[name] for name in mu}}
         return theta, kept
-
-    def kept(self, mu: Params) -> Params:
-        """Which entries of masks count."""
-        return {name: m.abs() >= self.threshold for name, m in mu.items()}
 
     def objective(self, client: Client, w: Params, mu: Params, given: Params) -> Tensor:
         """Eq. 4, one number per client ``[K]``."""
@@ -171,10 +166,3 @@ class FedPub(Method):
             dropped_K += (m.abs() < self.threshold).flatten(1).sum(1)
         size = sum(p[0].numel() for p in client.state["model"].values())
         return Reply(metric={"model_size": 1 - dropped_K / size})
-
-
-def thresholded(mu: Params, kept: Params) -> Params:
-    """Masks with what is not kept set to zero."""
-    return {
-        name: m if bool(kept[name].all()) else m * kept[name].to(m.dtype) for name, m in mu.items()
-    }

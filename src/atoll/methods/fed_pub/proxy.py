@@ -88,8 +88,7 @@ def functional_similarity(
     some = next(iter(theta_K.values()))
     cohort = proxy_cohort(proxy, features, classes, across, len(some), some.dtype, seed)
     with torch.no_grad():
-        h = model.embed(theta_K, cohort)
-    return cosine(h.view(len(some), -1, h.shape[1]).mean(1))
+        return cosine(model.mean_embedding(theta_K, cohort))
 
 
 def embedding_width(model: Model, params_K: Params, features: int, classes: int) -> int:

@@ -103,8 +103,8 @@ class ByFunctionOfOwnFeatures(ByFunction):
 
     def sent(self, client: Client, theta: Params) -> Kinds:
         with torch.no_grad():
-            h = self.model.embed(theta, own_features(client.cohort, self.across, client.rng))
-        return {"embedding": {"mean": h.view(client.k, -1, h.shape[1]).mean(1)}}
+            dressed = own_features(client.cohort, self.across, client.rng)
+            return {"embedding": {"mean": self.model.mean_embedding(theta, dressed)}}
 
     def like(self, server: Kinds) -> Kinds:
         one_K = {name: p[:1] for name, p in server["model"].items()}
