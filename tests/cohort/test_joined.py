@@ -1,5 +1,7 @@
 """Many clients joined: the numbers of a look at each client by itself, to the last bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -128,3 +130,25 @@ def test_long_unions_are_propagated_a_few_clients_at_a_time(monkeypatch):
     assert np.array_equal(union.propagated("gcn", 2, everything, np.dtype(np.float64)), at_once)
     some = everything[::3]
     assert np.array_equal(union.propagated("gcn", 2, some, np.dtype(np.float64)), at_once[some])
+
+
+def test_many_clients_train_their_own_rows_at_few_nodes():
+    """Rows of words that a client has, at the neighbourhood of its few training nodes."""
+    n, features, k = 40, 200, 70
+    ring = np.arange(n)
+    edges = np.stack([np.r_[ring, (ring + 1) % n], np.r_[(ring + 1) % n, ring]])
+    graphs = []
+    for client in range(k):
+        rng = np.random.default_rng(client)
+        words = rng.choice(features, size=30, replace=False)
+        x = np.zeros((n, features))
+        x[ring, rng.choice(words, size=n)] = 1.0
+        made = make_graph(sparse.csr_array(x), edges, ring % 3, classes=3)
+        graphs.append(replace(made, train=ring == 5))
+    cohort = Cohort(graphs, dtype=torch.float64)
+    part, places = cohort.k_hop(1, "train"), cohort.inputs.places
+    assert part is not cohort
+    assert places is not None
+    common = torch.randn(features, 20, dtype=torch.float64)
+    whole = part.linear(common.expand(k, -1, -1).contiguous(), propagated="gcn")
+    torch.testing.assert_close(part.linear(common[places.rows], propagated="gcn"), whole)

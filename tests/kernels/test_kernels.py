@@ -142,6 +142,7 @@ def test_the_switch_of_the_environment():
 def test_listing_loads_no_compiler():
     code = (
         "import sys; from typer.testing import CliRunner; from atoll.cli import app\n"
-        "CliRunner().invoke(app, ['list']); print('numba' in sys.modules)"
+        "done = CliRunner().invoke(app, ['list', 'methods'])\n"
+        "print('fed-avg' in done.output, 'numba' in sys.modules, 'torch' in sys.modules)"
     )
-    assert loaded(code) == "False"
+    assert loaded(code) == "True False False"

@@ -15,7 +15,7 @@ from atoll.models.gcn import GCN
 from atoll.models.sgc import SGC
 from atoll.ops.sparse import Sparse
 from atoll.optimizers.adam import Adam
-from atoll.optimizers.descent import descend
+from atoll.optimizers.descent import by_autograd, descend
 from atoll.optimizers.dual import DualDescent
 from atoll.optimizers.fit import begin, dual_cohort, fit
 from atoll.optimizers.sgd import SGD
@@ -67,7 +67,7 @@ def test_steps_with_decay_end_where_those_on_the_weights_do(model, operator, mon
     assert isinstance(dual.inputs, Dual)
     assert max(dual.sizes) < min(cohort.sizes)
     expected, _, first = descend(
-        start(model, cohort), lambda p: NODES.loss(model, p, cohort), sgd, {}, 4
+        start(model, cohort), by_autograd(lambda p: NODES.loss(model, p, cohort)), sgd, {}, 4
     )
     found = fit(NODES, model, sgd, start(model, cohort), cohort, epochs=4, rng=None)
     assert_same(found.params_K, expected)

@@ -4,7 +4,7 @@ import torch
 from atoll.errors import AtollError
 from atoll.optimizers.adam import Adam
 from atoll.optimizers.base import optimizers
-from atoll.optimizers.descent import descend
+from atoll.optimizers.descent import by_autograd, descend
 from atoll.optimizers.sgd import SGD
 
 TORCH = {
@@ -26,7 +26,9 @@ def test_every_optimizer_is_checked_against_torch():
 def test_stacked_steps_equal_torch_client_by_client(name):
     ours, cls, options = TORCH[name]
     start, target = torch.randn(3, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
-    params, state, _ = descend({"w": start.clone()}, lambda p: losses(p, target), ours, {}, 7)
+    params, state, _ = descend(
+        {"w": start.clone()}, by_autograd(lambda p: losses(p, target)), ours, {}, 7
+    )
     for k in range(3):
         w = start[k].clone().requires_grad_()
         optimizer = cls([w], **options)
@@ -43,11 +45,13 @@ def test_inactive_clients_keep_parameters_state_and_clock(name):
     optimizer = TORCH[name][0]
     target = torch.randn(3, 4)
     warm, state, _ = descend(
-        {"w": torch.randn(3, 4)}, lambda p: losses(p, target), optimizer, {}, 3
+        {"w": torch.randn(3, 4)}, by_autograd(lambda p: losses(p, target)), optimizer, {}, 3
     )
     before = {n: leaf.clone() for n, leaf in (warm | state).items()}
     active = torch.tensor([True, False, True])
-    after, state, _ = descend(warm, lambda p: losses(p, target), optimizer, state, 2, active)
+    after, state, _ = descend(
+        warm, by_autograd(lambda p: losses(p, target)), optimizer, state, 2, active
+    )
     for n, leaf in (after | state).items():
         assert torch.equal(leaf[1], before[n][1])
         assert not torch.equal(leaf[0], before[n][0])
@@ -59,12 +63,16 @@ def test_clients_with_different_clocks_match_clients_trained_alone():
     state = adam.init({"w": start})
     params = {"w": start.clone()}
     only_first = torch.tensor([True, False])
-    params, state, _ = descend(params, lambda p: losses(p, target), adam, state, 4, only_first)
-    params, state, _ = descend(params, lambda p: losses(p, target), adam, state, 3)
+    params, state, _ = descend(
+        params, by_autograd(lambda p: losses(p, target)), adam, state, 4, only_first
+    )
+    params, state, _ = descend(params, by_autograd(lambda p: losses(p, target)), adam, state, 3)
     assert state["steps"].tolist() == [7, 3]
     for k, steps in ((0, 7), (1, 3)):
         own = {"w": start[k : k + 1].clone()}
-        alone, _, _ = descend(own, lambda p, k=k: losses(p, target[k : k + 1]), adam, {}, steps)
+        alone, _, _ = descend(
+            own, by_autograd(lambda p, k=k: losses(p, target[k : k + 1])), adam, {}, steps
+        )
         torch.testing.assert_close(params["w"][k], alone["w"][0], rtol=0, atol=1e-6)
 
 
