@@ -11,7 +11,8 @@ from atoll.methods.fed_gnn.halo import with_halo
 from atoll.methods.fed_sage_plus.mending import mend
 from atoll.models.gcn import GCN
 from atoll.rng import CohortRng, stream
-from atoll.tasks.nodes import NodeClassification, nll
+from atoll.tasks.node_loss import nll
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import replicated
 from small_federations import community_parties
 

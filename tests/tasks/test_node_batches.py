@@ -14,7 +14,8 @@ from atoll.models.sgc import SGC
 from atoll.rng import CohortRng
 from atoll.tasks import node_batches
 from atoll.tasks.node_batches import settled_fanout
-from atoll.tasks.nodes import NodeClassification, class_weights
+from atoll.tasks.node_loss import class_weights
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import replicated
 from small_federations import community_parties
 

@@ -7,7 +7,8 @@ import torch
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.methods.base import methods
-from atoll.tasks.nodes import NodeClassification, nll, nll_errors
+from atoll.tasks.node_loss import nll, nll_errors
+from atoll.tasks.nodes import NodeClassification
 from small_federations import community_parties, path_graph
 
 

@@ -17,7 +17,8 @@ from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Pass, Step, tasks
 from atoll.tasks.mini_batches import one_pass
-from atoll.tasks.nodes import Classification, nll
+from atoll.tasks.node_loss import nll
+from atoll.tasks.nodes import Classification
 
 
 @tasks.register("graphs")

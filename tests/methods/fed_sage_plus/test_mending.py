@@ -9,7 +9,8 @@ from atoll.leaves import Ragged
 from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended, nearest_node
 from atoll.models.gcn import GCN
 from atoll.rng import CohortRng
-from atoll.tasks.nodes import NodeClassification, nll
+from atoll.tasks.node_loss import nll
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import replicated
 from small_federations import community_parties, path_graph
 

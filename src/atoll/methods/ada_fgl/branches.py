@@ -18,7 +18,7 @@ from atoll.models.base import add_bias, glorot
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear, segment_mean
 from atoll.rng import CohortRng
-from atoll.tasks.nodes import nll
+from atoll.tasks.node_loss import nll
 from atoll.tree import Params
 
 # What a parametric ReLU starts from.

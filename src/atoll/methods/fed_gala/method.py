@@ -25,7 +25,7 @@ from atoll.methods.global_model import GlobalModel
 from atoll.methods.proximal import adapted, first_pull, without_effect
 from atoll.options import option
 from atoll.rng import CohortRng
-from atoll.tasks.nodes import nll
+from atoll.tasks.node_loss import nll
 from atoll.tasks.pairs import link_loss, positive_links, sample_negatives
 from atoll.tree import Kinds, Params, sq_dist
 

@@ -18,7 +18,8 @@ from atoll.methods.o_pfgl.statistics import class_sums, moments
 from atoll.methods.o_pfgl.synthetic import Synthetic, Target, Weights, fitted
 from atoll.methods.o_pfgl.tuning import class_trust, divergence, label_shares, trained
 from atoll.options import option
-from atoll.tasks.nodes import NodeClassification, nll_of_targets
+from atoll.tasks.node_loss import nll_of_targets
+from atoll.tasks.nodes import NodeClassification
 from atoll.tree import Kinds, Params, replicated
 
 
