@@ -53,6 +53,21 @@ def test_sparse_products_and_their_gradients(width, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 3, *WIDTHS])
+def test_a_sparse_product_writes_its_own_rows_and_no_others(width, dtype):
+    rng = np.random.default_rng(0)
+    matrix = Sparse(sparse.random_array((30, 50), density=0.2, format="csr", rng=rng), dtype)
+    x = torch.randn(50, width, dtype=dtype)
+    around = torch.full((70, width), 7.0, dtype=dtype)
+    out = around[20:50]
+    kernels.kernels("sparse").csr_product(*matrix.arrays, x.numpy(), out.numpy(), 0, 30)
+    with kernels.switched(False):
+        torch.testing.assert_close(out, matrix @ x, **close(dtype))
+    assert (around[:20] == 7).all()
+    assert (around[50:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_products_of_clients_of_all_sizes(width, dtype):
     torch.manual_seed(0)

@@ -79,9 +79,10 @@ def test_losses_and_gradients_are_those_of_autograd(head, dropout, dense, class_
 
 @pytest.mark.parametrize("weight_decay", [0.0, 1e-2])
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_own_rows_that_begin_alike_are_trained_as_by_torch(weight_decay, epochs):
+@pytest.mark.parametrize("hidden", [3, 20])
+def test_own_rows_that_begin_alike_are_trained_as_by_torch(hidden, weight_decay, epochs):
     on = cohort()
-    model, task, adam = GCN(hidden=20), NodeClassification(), Adam(weight_decay=weight_decay)
+    model, task, adam = GCN(hidden=hidden), NodeClassification(), Adam(weight_decay=weight_decay)
     places = on.inputs.places
     assert isinstance(places, Places)
 

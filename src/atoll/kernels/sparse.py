@@ -11,9 +11,16 @@ from atoll.kernels.vectors import ROW_VECTORS, gather_many, gather_one, gather_s
 def sum_of_rows(data, indices, first, last, rows, out, to):
     """``out[to : to + h] = sum_p data[p] rows[indices[p]]``, p from first to last; out is flat.
 
-    Rows have at least as many numbers as a vector.
+    All numbers are of one type.
     """
     width, lanes = rows.shape[1], lanes_of(rows)
+    if width < lanes:  # no vector would fit: it would begin before its row
+        for j in range(width):
+            out[to + j] = 0
+        for p in range(first, last):
+            for j in range(width):
+                out[to + j] += data[p] * rows[indices[p], j]
+        return
     many, some = ROW_VECTORS * lanes, ROW_VECTORS // 2 * lanes
     j = 0
     while j + many <= width:

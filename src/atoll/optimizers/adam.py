@@ -61,7 +61,7 @@ class Adam(Optimizer):
         products = {n: g for n, g in grads_K.items() if isinstance(g, ProductGradient)}
         for name, g in products.items():
             moments = state_K[f"mean.{name}"], state_K[f"square.{name}"]
-            if in_step and fit(params_K[name], *moments):
+            if in_step and fit(params_K[name], *moments, g.errors, g.matrix.csr.values()):
                 self._compiled_product(params_K[name], g, *moments, steps[0])
             else:
                 grads_K = {**grads_K, name: g.made()}
