@@ -7,8 +7,8 @@ import torch
 from support import make, train
 
 from atoll.cohort import Cohort
-from atoll.methods.ada_fgl import branches
 from atoll.methods.ada_fgl import knowledge as made
+from atoll.methods.ada_fgl import signed
 from atoll.methods.ada_fgl.knowledge import homophily
 from atoll.models.gcn import GCN
 from atoll.optimizers.sgd import SGD
@@ -118,7 +118,7 @@ def heterophilous_loss(p, graph, pr):
 @pytest.mark.parametrize("block", [1024, 2])
 def test_a_personal_step_of_both_branches_is_that_of_the_formulas(block, monkeypatch):
     """Whether pairs of nodes are made at once or in blocks of two rows."""
-    monkeypatch.setattr(branches, "BLOCK", block)
+    monkeypatch.setattr(signed, "BLOCK", block)
     monkeypatch.setattr(made, "BLOCK", block)
     method = make("ada-fgl", combine="weigh", **OPTIONS)
     outcome = train(method, parties(), rounds=2)

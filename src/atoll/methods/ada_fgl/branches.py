@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
-from torch.utils.checkpoint import checkpoint
 
 from atoll.cohort import Cohort
-from atoll.methods.ada_fgl.knowledge import BLOCK, Knowledge, alike_pairs
+from atoll.methods.ada_fgl.knowledge import Knowledge
+from atoll.methods.ada_fgl.signed import signed_sums
 from atoll.models.base import add_bias, glorot
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear, segment_mean
@@ -23,8 +23,6 @@ from atoll.tree import Params
 
 # What a parametric ReLU starts from.
 _SLOPE = 0.25
-# Below it a spread of similarities is none.
-_TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -137,63 +135,10 @@ class Heterophilous(Branch):
         return torch.cat([self._signed(*parts) for parts in own])
 
     def _signed(self, e: Tensor, unit: Tensor, slope: Tensor, alike: Tensor) -> Tensor:
-        """One client's. ``R = beta S + (1 - beta) cos(softmax(e))`` without its diagonal; Q is
-        ``(R - m) / (max R - m)`` above the mean m of R, ``-R / m`` elsewhere, one on its diagonal.
-
-        Q is made by blocks of rows, and once more for its gradient.
-        """
-        n, v = len(e), normalize(e.softmax(1), dim=1)
-        total = self.beta * alike + (1 - self.beta) * (v.sum(0).square().sum() - n)
-        mean = total / n**2
-        height = (self._largest(v, unit) - mean).clamp(min=_TINY)
-
-        def rows(
-            e: Tensor, v: Tensor, mean: Tensor, height: Tensor, slope: Tensor, i: Tensor
-        ) -> Tensor:
-            at = torch.arange(len(i)), i
-            S = (unit[i] @ unit.T > self.level).to(v.dtype)
-            R = self.beta * S + (1 - self.beta) * (v[i] @ v.T)
-            Q = torch.where(mean < R, (R - mean) / height, -R / mean.clamp(min=_TINY))
-            Q = Q.index_put(at, torch.ones_like(Q[:, 0]))
-            positive = torch.where(Q > 0, Q, slope * Q)
-            negative = torch.where(Q < 0, -Q, -slope * Q)
-            return ((positive @ e).softmax(1) - (negative @ e).softmax(1) + e[i]) / 2
-
-        blocks = torch.split(torch.arange(n), BLOCK)
-        if len(blocks) == 1:
-            return rows(e, v, mean, height, slope, blocks[0])
-        return torch.cat(
-            [
-                checkpoint(
-                    rows,
-                    e,
-                    v,
-                    mean,
-                    height,
-                    slope,
-                    i,
-                    use_reentrant=False,
-                    preserve_rng_state=False,
-                )
-                for i in blocks
-            ]
-        )
-
-    def _largest(self, v: Tensor, unit: Tensor) -> Tensor:
-        """The largest entry of R off its diagonal; zero for a single node."""
-        if len(v) == 1:
-            return v.new_zeros(())
-        best, where = -torch.inf, (0, 1)
-        with torch.no_grad():
-            for rows, alike in alike_pairs(unit, self.level):
-                R = self.beta * alike.to(v.dtype) + (1 - self.beta) * (v[rows] @ v.T)
-                R[torch.arange(len(R)), torch.arange(rows.start, rows.stop)] = -torch.inf
-                if float(R.max()) > best:
-                    i, j = divmod(int(R.argmax()), len(v))
-                    best, where = float(R.max()), (rows.start + i, j)
-        i, j = where
-        together = (unit[i] @ unit[j] > self.level).to(v.dtype)
-        return self.beta * together + (1 - self.beta) * (v[i] @ v[j])
+        """One client's, from what Q has above zero and below."""
+        v = normalize(e.softmax(1), dim=1)
+        above, below = signed_sums(e, v, unit, alike, self.beta, self.level)
+        return ((above - slope * below).softmax(1) - (below - slope * above).softmax(1) + e) / 2
 
     def loss(
         self, p: Params, cohort: Cohort, known: Knowledge, rng: CohortRng, class_weight: str
