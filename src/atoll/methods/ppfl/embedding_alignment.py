@@ -78,7 +78,7 @@ class EmbeddingAlignment(Method):
 
     Both algorithms run "while not converge", by a rule that is not given. Here ``patience`` rounds
     in which alignment precision at k = 1, the one thing the server can tell progress by, has not
-    risen by ``progress`` above the best before; 0: all rounds are run.
+    risen by ``progress`` above the best before; 0: all rounds are run, as in our recipes.
 
     The server's state keeps the alignment precision of every round, ``alignment/precision
     [rounds, 3]``: the mean over ordered pairs of the share of public nodes that find themselves
@@ -96,7 +96,7 @@ class EmbeddingAlignment(Method):
     share_at_most: int = option(0, at_least=0)
     share_prefer: Preference = "any"
     share_ids: tuple[str, ...] = ()
-    patience: int = option(0, at_least=0)
+    patience: int = option(10, at_least=0)
     progress: float = option(0.01, at_least=0, at_most=1)
 
     def __post_init__(self) -> None:
