@@ -1,8 +1,11 @@
 """A check of two tables: every column, every problem, and a config that runs as it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars
 import pytest
+from complaints import complaint
 
 from atoll.data import Tables
 from atoll.data.check_tables import check_tables
@@ -125,10 +128,10 @@ def test_files_in_the_wrong_order_or_of_another_graph(files):
 
 def test_a_file_that_can_not_be_read_does_not_hide_the_other(files, tmp_path):
     files()
-    (tmp_path / "latin.csv").write_bytes("id,größe\n1,2\n".encode("latin-1"))
-    check = check_tables("latin.csv", "gone.csv")
+    (tmp_path / "torn.csv").write_bytes("id,größe,maß\n1,2,3\n".encode()[:-9] + b"\xff")
+    check = check_tables("torn.csv", "gone.csv")
     assert [text.split(";")[0] for text in said(check, "error")] == [
-        "'latin.csv' is not UTF-8 text",
+        "'torn.csv' is not UTF-8 text",
         "there is no file 'gone.csv' (data.edges)",
     ]
 
@@ -220,3 +223,45 @@ def test_a_column_of_numbers_with_a_unit_is_an_error(files):
     [error] = said(check, "error")
     assert "column 'mass': it holds numbers with the unit 'kg' (first: '0 kg' in line 2)" in error
     assert [c.type for c in check.columns if c.column == "mass"] == ["number with a unit"]
+
+
+def test_dates_that_may_be_read_in_two_ways_are_an_error_also_without_a_check(files):
+    rows = "".join(f"{n};{n % 12 + 1:02}/05/2024;{n % 7};{n % 2}\n" for n in range(40))
+    edges = "a,b\n" + "".join(f"{n},{n + 1}\n" for n in range(39))
+    check = files("id;since;age;label\n" + rows, edges)
+    what = "it holds dates that are not written as year-month-day"
+    [error] = said(check, "error")
+    assert f"column 'since': {what} (first: '01/05/2024' in line 2)" in error
+    assert [c.type for c in check.columns if c.column == "since"] == ["date, not ISO"]
+    table = Tables(nodes="people.csv", edges="calls.csv", source="a", target="b", separator=";")
+    assert what in complaint(replace(table, edges_separator=",").load)
+
+
+def test_codes_and_names_that_were_meant_to_be_one_are_noted(files):
+    rows = "".join(
+        f"{n};{1000 + 37 * n % 9000:05};{('north', 'North', 'south ')[n % 3]};{n % 2}\n"
+        for n in range(40)
+    )
+    edges = "a,b\n" + "".join(f"{n},{n + 1}\n" for n in range(39))
+    check = files("id;zip;place;label\n" + rows, edges)
+    assert check.usable
+    notes = said(check, "note")
+    assert any("'zip' is a number although 40 of its entries begin with 0" in n for n in notes)
+    twins = [n for n in notes if "differ in case or spaces only" in n]
+    assert len(twins) == 1
+    assert twins[0].endswith(": 'North', 'north'.")
+
+
+def test_a_table_as_spreadsheets_in_western_europe_write_it(files, tmp_path, caplog):
+    rows = "".join(f"ü{n};{n % 7};{('nö', 'jä')[n % 2]}\n" for n in range(40))
+    edges = "a,b\n" + "".join(f"ü{n},ü{n + 1}\n" for n in range(39))
+    files("id;größe;label\n" + rows, edges)
+    (tmp_path / "people.csv").write_bytes(("id;größe;label\n" + rows).encode("cp1252"))
+    check = check_tables("people.csv", "calls.csv")
+    assert check.usable
+    graph = loaded(check)
+    assert graph.feature_names == ("größe",)
+    assert graph.class_names == ("jä", "nö")
+    assert [r.getMessage().split(":")[0] for r in caplog.records] == [
+        "'people.csv' is not UTF-8 text"
+    ]

@@ -106,10 +106,22 @@ def test_parquet_called_csv(tmp_path):
     )
 
 
-@pytest.mark.parametrize("content", [b"id,name\na,M\xfcller\n", b"n\xe4me,id\na,b\n"])
-def test_another_encoding(tmp_path, content):
+@pytest.mark.parametrize(
+    "content", [b"id,name\na,M\x81ller\n", "id,näme\na,Müller\n".encode() + b"b,\xff\n"]
+)
+def test_neither_utf8_nor_what_spreadsheets_write(tmp_path, content):
     path = csv(tmp_path, content)
     assert complaint(nodes, path) == f"'{path}' is not UTF-8 text; write it anew as UTF-8."
+
+
+def test_western_text_is_read_as_such_and_said_once_per_version(tmp_path, caplog):
+    path = csv(tmp_path, "id,näme\na,Müller \n".encode("cp1252") + b"b,5 \x80\n")
+    assert nodes(path).frame["näme"].to_list() == ["Müller ", "5 €"]
+    assert nodes(path).frame.columns == ["id", "näme"]
+    assert len(caplog.records) == 1
+    csv(tmp_path, "id,näme\na,Möller\n")
+    assert nodes(path).frame["näme"].to_list() == ["Möller"]
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "  \n"])

@@ -6,7 +6,7 @@ import pytest
 from complaints import complaint
 
 from atoll.data import Parties, Tables
-from atoll.data.table_numbers import comma_numbers, parse_dates, parse_numbers
+from atoll.data.table_numbers import comma_numbers, parse_numbers
 from atoll.data.table_units import common_unit
 
 NODES = """id;label;owner;part;pay;since
@@ -60,16 +60,6 @@ def test_decimal_marks_and_thousands(text, decimal, number):
 def test_what_looks_like_a_number_with_a_comma():
     values = polars.Series(["1,5", "1,234", "1.234,5", "7", "1.5", "a,b", "2020,", None])
     assert comma_numbers(values).to_list() == [True, True, True] + [False] * 5
-
-
-def test_dates_are_years_since_2000():
-    text = polars.Series(["2000-01-01", "2000-01-01T12:00", "2003-01-01", "2000-13-01", "soon"])
-    years = parse_dates(text).to_list()
-    assert years[:2] == [0.0, 0.5 / 365.25]
-    assert years[2] == pytest.approx(1096 / 365.25)
-    assert years[3:] == [None, None]
-    stamps = polars.Series(["2000-01-01", "2003-01-01"]).str.to_date()
-    assert parse_dates(stamps).to_list() == [0.0, years[2]]
 
 
 def test_gaps_are_filled_from_the_partys_own_training_nodes(staff):

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import polars
 
 from atoll.data.check_files import Opened, Say
-from atoll.data.table_numbers import are_dates, is_gap
+from atoll.data.table_dates import are_dates, are_other_dates, no_iso_dates
+from atoll.data.table_numbers import is_gap
 from atoll.data.table_units import common_unit, has_unit
 
 _MOST_CATEGORIES = 1000
 _MOSTLY = 0.8
+_TO_BE_CORRECTED = ("number with a unit", "date, not ISO")
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,14 @@ def profiles(
             use = _use(kind, distinct, len(values))
             if kind == "number":
                 _odd_entries(file, column, gaps, error)
-            if kind == "number with a unit":
-                _unit(file, column, gaps, error)
+            if kind in _TO_BE_CORRECTED and error is not None:
+                _unreadable(file, column, kind, gaps, error)
         if note is not None and use.startswith("left out"):
             note(f"the column '{column}' is {use}.", 1)
+        if note is not None and use == "feature: number":
+            _codes(file, column, note)
+        if note is not None and use in ("label", "owner", "feature: categories"):
+            _twins(file, column, note)
         result.append(Profile(side, column, kind, int(gaps.sum()), distinct, use))
     return result
 
@@ -87,6 +93,8 @@ def _kind(file: Opened, column: str) -> tuple[str, polars.Series]:
         return "date", gaps
     if common_unit(values):
         return "number with a unit", gaps
+    if are_other_dates(values):
+        return "date, not ISO", gaps
     parsed = len(there) - file.numbers(column).filter(~gaps).null_count()
     if parsed >= _MOSTLY * len(there):
         return "number", gaps
@@ -94,7 +102,7 @@ def _kind(file: Opened, column: str) -> tuple[str, polars.Series]:
 
 
 def _use(kind: str, distinct: int, rows: int) -> str:
-    if kind == "number with a unit":
+    if kind in _TO_BE_CORRECTED:
         return "to be corrected"
     if kind == "empty":
         return "left out: empty"
@@ -111,13 +119,42 @@ def _use(kind: str, distinct: int, rows: int) -> str:
     return "feature: categories" if kind in ("text", "yes or no") else "feature: vector"
 
 
-def _unit(file: Opened, column: str, gaps: polars.Series, error: Say | None) -> None:
+def _unreadable(file: Opened, column: str, kind: str, gaps: polars.Series, error: Say) -> None:
+    """Text that is meant as numbers, but does not say which."""
     values, rows = file.text(column), (~gaps).arg_true()
-    if error is not None:
-        what = has_unit(
-            column, common_unit(values), sample_of(file, values, rows), file.table.prefix
+    where, prefix = sample_of(file, values, rows), file.table.prefix
+    if kind == "date, not ISO":
+        what = no_iso_dates(column, where, prefix)
+    else:
+        what = has_unit(column, common_unit(values), where, prefix)
+    error(f"'{file.path}', column '{column}': {what}", len(rows))
+
+
+def _codes(file: Opened, column: str, note: Say) -> None:
+    """Postal codes and the like: numbers by their look, but nothing to reckon with."""
+    values = file.text(column)
+    rows = values.str.strip_chars().str.contains(r"^0\d+$").fill_null(False).arg_true()
+    if len(rows) and file.frame[column].dtype == polars.String:
+        note(
+            f"the column '{column}' is a number although {len(rows)} of its entries begin with 0, "
+            f"as codes do ({sample_of(file, values, rows)}); list it in data.categorical, or leave "
+            f"it out of data.features, if it is a code.",
+            len(rows),
         )
-        error(f"'{file.path}', column '{column}': {what}", len(rows))
+
+
+def _twins(file: Opened, column: str, note: Say) -> None:
+    """Names that were likely meant to be one."""
+    names = file.text(column).drop_nulls().unique().sort()
+    bare = names.str.strip_chars().str.to_lowercase()
+    twins = names.filter(bare.is_in(bare.filter(bare.is_duplicated()).implode()))
+    if len(twins):
+        listed = ", ".join(f"'{name}'" for name in twins[:4])
+        note(
+            f"the column '{column}' has names that differ in case or spaces only and count as "
+            f"different: {listed}.",
+            len(twins),
+        )
 
 
 def _odd_entries(file: Opened, column: str, gaps: polars.Series, error: Say | None) -> None:

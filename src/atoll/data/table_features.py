@@ -11,15 +11,14 @@ import polars
 from scipy import sparse
 
 from atoll.data.table_columns import Columns, as_names, numbered, sorted_names
+from atoll.data.table_dates import are_dates, parse_dates, refuse_other_dates
 from atoll.data.table_files import Table
 from atoll.data.table_numbers import (
     Group,
     Missing,
-    are_dates,
     filled,
     is_gap,
     missing_number,
-    parse_dates,
     parse_numbers,
     refuse_comma_numbers,
     refuse_holes,
@@ -221,6 +220,7 @@ def _is_text(table: Table, name: str) -> bool:
     right = numbers.is_not_null().arg_true()
     if not len(right):
         refuse_units(table, name)
+        refuse_other_dates(table, name)
         return True
     if not len(wrong):
         return False

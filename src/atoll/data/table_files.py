@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ import numpy as np
 import polars
 
 from atoll.data.reading import existing_file, first_line
+from atoll.data.table_text import UTF_8, encoding_of
 from atoll.errors import AtollError, unknown
 from atoll.parquet import NotParquet, read_parquet
 
@@ -99,9 +101,10 @@ def _read_parquet(file: Path) -> Table:
 
 def _read_csv(file: Path, separator: str, text: Collection[str], decimal: str) -> Table:
     header = _header(file, separator)
+    encoding = encoding_of(file)
     try:
         frame = polars.read_csv(
-            file,
+            file if encoding == UTF_8 else io.BytesIO(file.read_text(encoding).encode()),
             separator=separator,
             # Where a comma is the decimal mark, a point sets thousands apart: 1.234 is not 1.234.
             infer_schema=decimal != ",",
@@ -155,14 +158,12 @@ def _header(file: Path, separator: str) -> list[str]:
 def records(file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Each record of a CSV file with the line it begins on; a quoted field may span lines."""
     try:
-        with file.open(encoding="utf-8-sig", newline="") as opened:
+        with file.open(encoding=encoding_of(file), newline="") as opened:
             reader = csv.reader(opened, delimiter=separator)
             begins = 1
             for record in reader:
                 yield begins, record
                 begins = reader.line_num + 1
-    except UnicodeDecodeError as problem:
-        raise AtollError(f"'{file}' is not UTF-8 text; write it anew as UTF-8.") from problem
     except (csv.Error, OSError) as problem:
         raise AtollError(
             f"'{file}' can't be read as CSV ({first_line(problem)}); write it anew as UTF-8 text."

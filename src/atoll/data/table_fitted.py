@@ -11,6 +11,7 @@ import numpy as np
 import polars
 
 from atoll.data.table_columns import Columns, as_names, numbered
+from atoll.data.table_dates import parse_dates
 from atoll.data.table_features import Feature, encode, raw_numbers
 from atoll.data.table_files import Table
 from atoll.data.table_numbers import (
@@ -19,7 +20,6 @@ from atoll.data.table_numbers import (
     filled,
     filling,
     is_gap,
-    parse_dates,
     parse_numbers,
     refuse_holes,
 )

@@ -1,4 +1,4 @@
-"""Numbers as tables write them: decimal commas, thousands, dates, and gaps to be filled."""
+"""Numbers as tables write them: decimal commas, thousands, and gaps to be filled."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ Decimal = Literal["", ".", ","]
 Group = tuple[np.ndarray, np.ndarray]
 
 MISSING_WORDS = ("na", "n/a", "nan", "null", "none", "?", "-")
-_DATE = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?Z?)?$"
 _COMMA = r"^[+-]?\d[\d.,' \u00a0\u202f]*,\d+$|^[+-]?\d{1,3}(?:[., ]\d{3})+(?:[.,]\d+)?$"
-_DAYS_PER_YEAR = 365.25
 
 
 def parse_numbers(values: polars.Series, decimal: str = "") -> polars.Series:
@@ -43,32 +41,9 @@ def parse_numbers(values: polars.Series, decimal: str = "") -> polars.Series:
     return marked.zip_with(fits, polars.Series([None], dtype=polars.Float64))
 
 
-def parse_dates(values: polars.Series) -> polars.Series:
-    """ISO dates (and times of day) as years since the start of 2000; null where text is none."""
-    if values.dtype == polars.String:
-        text = values.str.strip_chars()
-        fits = text.str.contains(_DATE).fill_null(False)
-        day = text.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
-        parts = [text.str.slice(at, 2).cast(polars.Float64, strict=False) for at in (11, 14, 17)]
-        hour, minute, second = (part.fill_null(0.0) for part in parts)
-        days = day.cast(polars.Int32).cast(polars.Float64)
-        days = days + hour / 24 + minute / 1440 + second / 86400
-        days = days.zip_with(fits, polars.Series([None], dtype=polars.Float64))
-    else:
-        stamps = values.cast(polars.Datetime("us")).cast(polars.Int64).cast(polars.Float64)
-        days = stamps / 86_400_000_000
-    return (days - 10_957) / _DAYS_PER_YEAR
-
-
 def is_gap(values: polars.Series) -> polars.Series:
     """Where text is empty or a word that stands for a missing number."""
     return values.is_null() | values.str.strip_chars().str.to_lowercase().is_in(MISSING_WORDS)
-
-
-def are_dates(values: polars.Series) -> bool:
-    """Whether all text but gaps is ISO dates."""
-    there = values.filter(~is_gap(values))
-    return bool(len(there)) and not parse_dates(there).null_count()
 
 
 def comma_numbers(values: polars.Series) -> polars.Series:
