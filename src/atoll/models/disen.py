@@ -4,22 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
-from torch.utils.checkpoint import checkpoint
 
 from atoll.cohort import Cohort
 from atoll.models.base import Model, add_bias, fan_in, models
 from atoll.ops.dropout import dropout
-from atoll.ops.ragged import ragged_linear, segment_sum
+from atoll.ops.ragged import ragged_linear
+from atoll.ops.routing import routed
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
-
-# Neighbours of so many numbers are not kept per routing for the backward pass but gathered again:
-# kept, they take gigabytes.
-_LARGE = 2**24
 
 
 @models.register("disen")
@@ -28,8 +23,8 @@ class Disen(Model):
     """Neighbours routed to factors (DisenGCN, Ma et al., 2019), as FedIIH (2025) stacks them.
 
     ``x_i = leakyrelu(X W + b)``, split into ``factors`` parts of ``hidden``; then ``layers`` of
-    :func:`routed`, each with a leaky ReLU; a linear classifier of all parts. Dropout follows each
-    hidden layer. Convolutions have no parameters. Edge weights are not used.
+    :func:`atoll.ops.routing.routed`, each with a leaky ReLU; a linear classifier of all parts.
+    Dropout follows each hidden layer. Convolutions have no parameters. Edge weights are not used.
 
     Shapes: ``lin.weight [f, factors * hidden]``, ``classifier.weight [factors * hidden, classes]``.
     """
@@ -75,34 +70,3 @@ class Disen(Model):
             u = routed(h.view(len(h), self.factors, -1), cohort.edges, self.routings)
             h = dropout(leaky_relu(u).flatten(1), self.dropout, rng, cohort.sizes)
         return h
-
-
-def routed(x: Tensor, edges: Tensor, routings: int) -> Tensor:
-    """DisenConv, ``[N, factors, d] -> [N, factors, d]``.
-
-    Each factor is scaled to length one. Beginning with ``u = x``, each routing shares every
-    neighbour j of i out among the factors, ``p_ijk = softmax over k of <x_jk, u_ik>``, and
-    ``u_ik <- (x_ik + sum_j p_ijk x_jk)``, scaled to length one.
-    """
-    x = _unit(x)
-    j, i = edges[0].contiguous(), edges[1].contiguous()
-    z, u = x.index_select(0, j), x
-    for _ in range(routings):
-        if z.numel() > _LARGE and z.requires_grad:
-            u = checkpoint(_routing, x, z, u, i, use_reentrant=False, preserve_rng_state=False)
-        else:
-            u = _routing(x, z, u, i)
-    return u
-
-
-def _routing(x: Tensor, z: Tensor, u: Tensor, i: Tensor) -> Tensor:
-    """One routing of neighbours ``z [E, factors, d]`` of nodes ``i [E]``."""
-    p = torch.softmax((z * u.index_select(0, i)).sum(2), dim=1)
-    return _unit(x + segment_sum(z * p[:, :, None], i, len(x)))
-
-
-def _unit(x: Tensor) -> Tensor:
-    """Factors at length one. One that is zero, as dropout leaves it now and then, stays so, and its
-    gradient stays finite, which a division by a tiny number instead would not grant."""
-    length = torch.linalg.vector_norm(x, dim=2, keepdim=True)
-    return x / torch.where(length > 0, length, torch.ones_like(length))

@@ -2,8 +2,8 @@
 
 import torch
 
-from atoll.models import disen
-from atoll.models.disen import routed
+from atoll.ops import routing
+from atoll.ops.routing import routed
 
 
 def test_a_factor_that_dropout_has_emptied_has_finite_gradients():
@@ -26,12 +26,12 @@ def test_large_graphs_are_routed_to_the_same_bits_in_less_memory(monkeypatch):
         x.requires_grad_()
         kept = []
         with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-            u = disen.routed(x, edges, 4)
+            u = routing.routed(x, edges, 4)
         (grad,) = torch.autograd.grad((u * torch.arange(5.0)).sum(), x)
         return u.detach(), grad, sum(t.numel() for t in kept)
 
     u, grad, numbers = gradient()
-    monkeypatch.setattr(disen, "_LARGE", 0)
+    monkeypatch.setattr(routing, "_LARGE", 0)
     again, grad_again, fewer = gradient()
     assert torch.equal(u, again)
     assert torch.equal(grad, grad_again)
