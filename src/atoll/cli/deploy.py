@@ -51,7 +51,7 @@ def up(
     """
     from atoll.deploy.plan import Terms
     from atoll.deploy.up import up as bring_up
-    from atoll.experiment.config import build
+    from atoll.experiment.fields import build
 
     values = {"deadline": deadline, "quorum": quorum, "patience": patience}
     terms = build(Terms, "terms", values)
@@ -129,7 +129,7 @@ def submit(
     """Hand an experiment to the server of this machine; show how it goes, and its result."""
     from atoll.deploy.plan import Terms, read_plan
     from atoll.deploy.submission import follow, hand_in, hand_in_again
-    from atoll.experiment.config import build
+    from atoll.experiment.fields import build
 
     if again is not None:
         run_dir = hand_in_again(runs, again)

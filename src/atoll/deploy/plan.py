@@ -11,7 +11,8 @@ from typing import Any
 
 from atoll.device import CPU
 from atoll.errors import AtollError
-from atoll.experiment.config import Experiment, build, read_table, resolve
+from atoll.experiment.config import Experiment, read_table, resolve
+from atoll.experiment.fields import build
 from atoll.experiment.protected import refuse_in_vain
 from atoll.experiment.run_dir import store_setup
 from atoll.files import write_toml

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.config import build
+from atoll.experiment.fields import build
 
 # A published number: its recipe, row and column.
 Number = tuple[str, str, str]

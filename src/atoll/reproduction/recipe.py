@@ -8,14 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.config import (
-    Experiment,
-    build,
-    merged,
-    read_table,
-    resolve,
-    section_and_key,
-)
+from atoll.experiment.config import Experiment, merged, read_table, resolve, section_and_key
+from atoll.experiment.fields import build
 from atoll.options import check_options, option
 from atoll.reproduction.readings import Number, Readings, Remark, readings_of, remarks_of
 from atoll.reproduction.studies.base import Study, studies

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.config import Table, build, merged, read_table, resolve
+from atoll.experiment.config import Table, merged, read_table, resolve
+from atoll.experiment.fields import build
 from atoll.methods.base import methods
 from atoll.options import check_options, option
 from atoll.tabulation.axes import Entry, entries, sections

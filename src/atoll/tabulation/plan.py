@@ -17,7 +17,8 @@ from atoll.comparison.plan import (
     settled_metric,
 )
 from atoll.errors import AtollError
-from atoll.experiment.config import Experiment, Metric, Table, build, describe, resolve
+from atoll.experiment.config import Experiment, Metric, Table, describe, resolve
+from atoll.experiment.fields import build
 from atoll.experiment.runner import load_parties
 from atoll.files import damaged
 from atoll.tabulation.axes import Entry

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.config import REGISTRIES, build
+from atoll.experiment.config import REGISTRIES
+from atoll.experiment.fields import build
 from atoll.options import check_options, option
 from atoll.plugins import absolute
 
