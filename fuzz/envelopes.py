@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from atoll.deploy.door import REFUSED, Door
-from atoll.deploy.envelope import Forged
+from atoll.deploy.envelope import Forged, Label
 from atoll.deploy.identity import Identity, identity_of
 from atoll.deploy.keyring import enrol
 from atoll.deploy.letters import Letters
@@ -63,8 +63,8 @@ def attack(folder: Path, count: int, seed: int) -> tuple[int, list[str]]:
     """How many mutated messages were sent, and what went wrong with any of them."""
     voice, identities = sides(folder)
 
-    def read(content: bytes) -> bytes:
-        raise Read(len(content))
+    def read(content: bytes, label: Label) -> bytes:
+        raise Read(label, len(content))
 
     door = Door(identities["a"], folder / "state-a", read)
     rng, wrong = np.random.default_rng(seed), []

@@ -3,7 +3,9 @@
 import base64
 import datetime
 import io
+import pickle
 
+import numpy as np
 import polars
 import pyarrow
 import pyarrow.parquet
@@ -96,3 +98,40 @@ def test_a_time_zone_whose_name_is_no_text_is_refused():
     content = file.getvalue().replace(note, other)
     with pytest.raises(NotParquet, match="decode"):
         read_parquet(io.BytesIO(content))
+
+
+class Trap:
+    """What unpickling would run."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("a file ran code",))
+
+
+@pytest.mark.parametrize("name", ["arrow.py_extension_type", "arrow.uuid", "arrow.json", "my.own"])
+def test_a_type_of_somebody_s_own_runs_nothing(name):
+    """Arrow once unpickled what a file said of such a type."""
+    note = pickle.dumps(Trap())
+    metadata = {b"ARROW:extension:name": name.encode(), b"ARROW:extension:metadata": note}
+    schema = pyarrow.schema([pyarrow.field("id", pyarrow.binary(16), metadata=metadata)])
+    table = pyarrow.table({"id": [b"0123456789abcdef"] * 2}, schema=schema)
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(table, file)
+    try:
+        found = read_parquet(file)
+    except NotParquet:
+        return
+    assert found["id"].to_list() == [b"0123456789abcdef"] * 2
+
+
+def test_a_small_file_of_more_rows_than_memory_is_refused_unread(monkeypatch):
+    """Equal values take no room: 9 MB were 2,000 million rows, and 16 GB once read."""
+    column = pyarrow.array(np.zeros(100_000, dtype=np.int64))
+    lists = pyarrow.ListArray.from_arrays([0, 50_000, 100_000], column)
+    for table in (pyarrow.table({"id": column}), pyarrow.table({"rows": lists})):
+        pyarrow.parquet.write_table(table, file := io.BytesIO())
+        assert len(file.getvalue()) < 2_000
+        monkeypatch.setattr("atoll.parquet._memory", lambda: 2_000_000)
+        assert len(read_parquet(file)) == len(table)
+        monkeypatch.setattr("atoll.parquet._memory", lambda: 1_500_000)
+        with pytest.raises(NotParquet, match=r"its 100,000 values in .* memory"):
+            read_parquet(file)

@@ -8,6 +8,7 @@ values become a table of polars: what a file says of them beside that is left be
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import polars
 
 _UNITS_PER_DAY = {None: 1, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+# What a value is reckoned to take in memory.
+_LEAST_BYTES = 8
 # In days since 1970, the last one excluded.
 _YEARS_1_TO_9999 = (-719_162, 2_932_897)
 _DAYS = {polars.Time: (0, 1), polars.Duration: (-999_999_999, 999_999_999)}
@@ -32,6 +35,7 @@ def read_parquet(source: Path | io.BytesIO) -> polars.DataFrame:
 
     try:
         with ParquetFile(source) as file:
+            _refuse_larger_than_memory(file.metadata)
             table = file.read(use_threads=False)
         table.validate(full=True)
         names = table.schema.names
@@ -46,6 +50,29 @@ def read_parquet(source: Path | io.BytesIO) -> polars.DataFrame:
     assert isinstance(frame, polars.DataFrame)
     _refuse_dates_beyond_calendars(frame)
     return frame
+
+
+def _refuse_larger_than_memory(about: Any) -> None:
+    """Equal values take no room in a file: a few megabytes can be thousands of millions of rows,
+    and a system that promises more memory than it has would end the process.
+
+    ``about`` is Arrow's metadata, whose package has no types for the checker.
+    """
+    groups = (about.row_group(i) for i in range(about.num_row_groups))
+    values = sum(g.column(j).num_values for g in groups for j in range(g.num_columns))
+    if max(values, about.num_rows) * _LEAST_BYTES > _memory() / 2:
+        raise NotParquet(
+            f"its {values:,} values in {about.num_rows:,} rows need more than half of this "
+            f"machine's memory"
+        )
+
+
+def _memory() -> float:
+    """Of this machine, in bytes, where the system says it."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def _refuse_dates_beyond_calendars(frame: polars.DataFrame) -> None:

@@ -1,5 +1,6 @@
 """Parties' folders made by hand, or written and tampered with."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -313,4 +314,31 @@ def test_names_that_stand_twice_are_refused(text, said, tmp_path):
     (tmp_path / "nodes.csv").write_text("id,label,x\n1,a,2\n2,a,3\n")
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
     with pytest.raises(AtollError, match=said):
+        load_party(tmp_path)
+
+
+@pytest.mark.parametrize("classes", [10**9, 10**30, -1])
+def test_a_number_of_classes_does_not_fill_the_memory(classes, tmp_path):
+    """Classes without names are listed by number: one line of a manifest took all there was."""
+    folder, manifest = written(tmp_path, wheel())
+    assert "\nclasses = 2" in manifest
+    (tmp_path / "p" / "wheel" / "party.toml").write_text(
+        manifest.replace("\nclasses = 2", f"\nclasses = {classes}")
+    )
+    assert "classes must be from 0 to 65536; correct it." in complaint(load_party, folder)
+
+
+@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "loop", "nowhere"])
+def test_a_folder_of_somebody_else_s_keeps_nobody_waiting(name, kind, tmp_path):
+    """A pipe that nobody writes to, a link to a device without an end, a link to itself."""
+    (tmp_path / "nodes.csv").write_text("id,label,x\n1,a,2\n2,b,3\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    (tmp_path / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        targets = {"endless": "/dev/zero", "loop": name, "nowhere": "not-there"}
+        (tmp_path / name).symlink_to(targets[kind])
+    with pytest.raises(AtollError):
         load_party(tmp_path)

@@ -133,6 +133,26 @@ def test_a_site_that_keeps_sending_nonsense_is_suspended_and_named(tmp_path, cap
     assert list(coordinator.journal.status()["suspended"]) == [hostile]
 
 
+def test_a_reply_that_is_left_out_is_not_quoted_at_length(tmp_path, caplog):
+    """A leaf's name may be as long as a model is large, and hold what a terminal obeys."""
+    coordinator = deployed(tmp_path, _parties(), "fed-avg", rounds=3)
+    name = "model/" + "\x1b]0;x\u202e" * 60
+
+    def tamper(request, reply):
+        answer = decode_answer(reply)
+        tree = dict(answer.tree) | {f"body/{name}": torch.zeros(1, 2)}
+        return Answer(answer.id, tree).encode() if request.ask == "step" else reply
+
+    hostile = _tampered(coordinator, tamper)
+    coordinator.run()
+    assert f"site '{hostile}' is suspended" in caplog.text
+    shown = (tmp_path / "run" / "status.json").read_text() + caplog.text
+    assert "unexpected ['model/" in shown
+    assert not set("\x1b\u202e") & set(shown)
+    assert max(map(len, shown.splitlines())) < 3000
+    assert max(len(r.reason) for r in coordinator.fed.rejections) < 400
+
+
 def test_the_quorum_counts_good_replies_only(tmp_path):
     coordinator = deployed(
         tmp_path, _parties(), "fed-avg", rounds=2, terms={"quorum": 4, "patience": 2.0}

@@ -45,7 +45,7 @@ class ThreadFleet(Fleet):
     def _door(self, name):
         site = self.sites[name]
         # To the site of that name, which a test may exchange for another.
-        return Door(site.identity, site.state, lambda content: self.sites[name].handle(content))
+        return Door(site.identity, site.state, lambda *given: self.sites[name].handle(*given))
 
     def exchange(self, messages, seconds):
         self.transcript += messages.values()

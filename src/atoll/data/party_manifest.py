@@ -24,6 +24,8 @@ _KINDS: dict[str, type] = {
     "features": dict,
     "counts": dict,
 }
+# They are listed one by one, so that a number alone must not fill the memory.
+_MOST_CLASSES = 2**16
 _KINDS_IN_WORDS = {int: "a whole number", str: "text", list: "a list", dict: "a table"}
 
 
@@ -80,6 +82,8 @@ def read_manifest(folder: Path) -> Manifest:
             raise unknown(f"key of '{file}'", key, _KINDS)
         if not isinstance(value, _KINDS[key]) or isinstance(value, bool):
             raise AtollError(f"'{file}': {key} must be {_KINDS_IN_WORDS[_KINDS[key]]}; correct it.")
+    if not 0 <= entries.get("classes", 0) <= _MOST_CLASSES:
+        raise AtollError(f"'{file}': classes must be from 0 to {_MOST_CLASSES}; correct it.")
     if entries.get("version", FORMAT) != FORMAT:
         raise AtollError(
             f"'{file}' has the version {entries['version']}, this Atoll reads {FORMAT}; use the "

@@ -16,6 +16,8 @@ from atoll.federation.codec import Answer
 
 log = logging.getLogger("atoll")
 REFUSED = b""
+# Answers what was let through, given what its envelope says of it.
+Handle = Callable[[bytes, Label], bytes]
 
 
 class Door:
@@ -25,7 +27,7 @@ class Door:
     ``state`` is the site's folder of runs.
     """
 
-    def __init__(self, identity: Identity, state: Path, handle: Callable[[bytes], bytes]) -> None:
+    def __init__(self, identity: Identity, state: Path, handle: Handle) -> None:
         self.identity = identity
         self.state = state
         self._handle = handle
@@ -48,7 +50,7 @@ class Door:
         except Exception as problem:  # a repetition, a leap, a full disk: it is not answered
             log.warning("a request was refused: %s (%s).", type(problem).__name__, problem)
             return self._signed(label, Answer(label.id, error=type(problem).__name__).encode())
-        reply = self._signed(label, self._handle(content))
+        reply = self._signed(label, self._handle(content, label))
         if label.run:
             self._last = (label, reply)
         return reply

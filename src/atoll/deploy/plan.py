@@ -20,7 +20,8 @@ from atoll.options import check_options, option
 from atoll.plugins import addresses_named, origin
 
 FILE = "deployment.toml"
-_RUN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+# No dot: beside the folders of runs lie files of the server's and the sites' own, which have one.
+_RUN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,8 @@ def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms:
         )
     _refuse_code_without_a_file(experiment)
     refuse_in_vain(experiment, len(sites))
-    name = f"{method.registered_name}-{secrets.token_hex(4)}"
+    called = re.sub(r"[^A-Za-z0-9_-]", "-", method.registered_name)[:80]
+    name = f"{called}-{secrets.token_hex(4)}"
     return Plan(run=name, engine=engine, sites=sites, experiment=experiment, terms=terms)
 
 
@@ -143,9 +145,7 @@ def plan_of(table: Mapping[str, Any], experiment: Experiment) -> Plan:
 def _run_name(table: Mapping[str, Any]) -> str:
     name = table["run"]
     if not isinstance(name, str) or not is_run_name(name):
-        raise AtollError(
-            f"{name!r} is no name of a run; it has letters, digits, '.', '_' and '-' only."
-        )
+        raise AtollError(f"{name!r} is no name of a run; it has letters, digits, '_' and '-' only.")
     return name
 
 

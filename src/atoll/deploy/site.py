@@ -16,6 +16,7 @@ from atoll.data.parties import load_party
 from atoll.data.party_read import party_preprocessing
 from atoll.deploy.admission import Admission
 from atoll.deploy.durable import Durable
+from atoll.deploy.envelope import Label
 from atoll.deploy.evidence.messages import UNRECORDED
 from atoll.deploy.evidence.sealing import SiteRecord, site_key
 from atoll.deploy.identity import Identity
@@ -32,6 +33,8 @@ from atoll.deploy.policy.judging import (
     refuse_stranger,
     steps_of,
 )
+from atoll.deploy.policy.promised import promise, refuse_other_terms
+from atoll.deploy.policy.protections import protections_of
 from atoll.deploy.policy.rules import Policy
 from atoll.deploy.policy.watch import Sent
 from atoll.deploy.positive import words_on_classes
@@ -89,12 +92,17 @@ class Site:
         self._records: SiteRecord | None = None
         self._recording = threading.Lock()
 
-    def handle(self, message: bytes) -> bytes:
-        """Answer a request. What goes wrong is logged here; the coordinator gets a class name."""
+    def handle(self, message: bytes, label: Label | None = None) -> bytes:
+        """Answer a request. What goes wrong is logged here; the coordinator gets a class name.
+
+        ``label`` is what the envelope that it came in said of it, which it must agree with.
+        """
         request: Request | None = None
         record: SiteRecord | None = None
         try:
             request = decode_request(message)
+            if label is not None:
+                _refuse_another(request, label)
             record = self._record(request)
             seal = self._heard(record, request, message)
             with admitting(self.admission.addresses):
@@ -183,6 +191,7 @@ class Site:
     def _begin(self, request: Request) -> Answer:
         self._propose(request)
         durable = self._durable(request.run)
+        refuse_other_terms(self.policy, request.run, durable.facts("begin"), request.facts)
         durable.keep_facts("begin", dict(request.facts))
         # For its own people, who will want to use the models: where the data lies, how it was read.
         about = {
@@ -199,6 +208,8 @@ class Site:
     def _opened(self, facts: dict[str, Any], durable: Durable) -> RunAtSite:
         own = self.admission.localized(facts["experiment"])
         known = facts | {"experiment": own}
+        has = protections_of(resolve(own))
+        promise(self.state, self.policy, durable.folder.name, has)
         return RunAtSite(self.graph(), known, durable, self.policy, self.identity)
 
     def _match(self, request: Request) -> Answer:
@@ -252,3 +263,13 @@ class Site:
                 raise NotBegun(name)
             self._run = self._opened(facts, durable)
         return self._run
+
+
+def _refuse_another(request: Request, label: Label) -> None:
+    """Attempts and repetitions are looked at in the envelope alone, so its content must be what
+    the envelope says that it is; what is in no run is a ping."""
+    said = (label.run, label.attempt, label.id)
+    if (request.run, request.attempt, request.id) != said:
+        raise BadMessage("a request that is not the one on its envelope")
+    if not label.run and request.ask != UNRECORDED:
+        raise BadMessage(f"'{request.ask}' in no run")

@@ -383,7 +383,8 @@ class Federation(ABC):
         return without(batch, bad) if bad else batch
 
     def reject(self, step: str, client: int, reason: str) -> None:
-        """Put on record that a reply is left out."""
+        """Put on record that a reply is left out. A reason may quote the reply, so it is cut."""
+        reason = reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "..."
         self.rejections.append(Rejection(self.round, step, client, reason))
         log.warning(
             "round %d: client %d's reply to '%s' is left out: %s.", self.round, client, step, reason
@@ -393,6 +394,7 @@ class Federation(ABC):
         return NoReplies(f"no client gave a usable reply to '{step}' in round {self.round}.")
 
 
+_LONGEST_REASON = 300
 # Figures about models, and what belongs to secure sums rather than to a method.
 _NO_CONTENT = ("metric", "secure")
 

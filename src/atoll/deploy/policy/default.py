@@ -53,6 +53,11 @@ rounds = [1, 1000]
 epochs = [1, 50]           # steps of local training per round
 [ranges.model]
 hidden = [4, 512]
+hops = [1, 50]
+layers = [1, 10]
+heads = [1, 16]
+[ranges.task]
+dimensions = [1, 512]
 [ranges.optimizer]
 lr = [1e-5, 1.0]
 weight_decay = [0.0, 0.1]
@@ -81,6 +86,12 @@ anchor_share = 0.5
 secure_sum = false
 epsilon = 0.0
 delta = 1e-5
+# The most that all runs of this site may spend together, each counted with its whole budget; 0 is
+# no limit. Without it, who submits a run twice has twice its epsilon.
+epsilon_in_all = 0.0
+# What that noise must hide: all that this site has to say in a run ("client"), or at least what
+# one of its nodes adds to it ("node").
+unit = "client"
 """
 
 BUILT_IN = policy_of(TEXT, "the built-in policy")

@@ -233,3 +233,14 @@ def _required(policy: Policy, experiment: Experiment) -> Iterator[Line]:
             else "no noise is added"
         )
         yield Line("required.epsilon", passed, f"{why}; at most {bound} is admitted")
+    if rules.epsilon or rules.epsilon_in_all:
+        hides = has.unit in (rules.unit, "client")
+        why = f"the noise hides one {has.unit}'s part, {'as' if hides else 'and not'} required"
+        yield Line("required.unit", hides, why if hides else f"{why}, a {rules.unit}'s")
+    if most := rules.epsilon_in_all:
+        if has.epsilon > most:
+            why = "no noise with a budget is added" if not has.delta else f"{has.epsilon:g} is more"
+            yield Line("required.epsilon_in_all", False, f"{why}; all runs may spend {most:g}")
+        else:
+            why = f"{has.epsilon:g} of {most:g}; added to other runs' when it begins"
+            yield Line("required.epsilon_in_all", None, why)

@@ -17,11 +17,13 @@ from atoll.experiment.config import Experiment
 class Protections:
     """``secure_sum``: the server sees sums only, whatever it does. ``epsilon``: what the noise that
     the site adds bounds its loss of privacy by over the whole run, at ``delta``; infinite without.
+    ``unit`` is whose part that hides: the whole client's, or one node's.
     """
 
     secure_sum: bool = False
     epsilon: float = math.inf
     delta: float = 0.0
+    unit: str = "client"
 
 
 def protections_of(experiment: Experiment) -> Protections:
@@ -37,4 +39,5 @@ def protections_of(experiment: Experiment) -> Protections:
         secure_sum=bool(privacy.secure_sum),
         epsilon=float(privacy.epsilon) if bounded else math.inf,
         delta=float(privacy.delta) if bounded else 0.0,
+        unit=str(privacy.unit),
     )

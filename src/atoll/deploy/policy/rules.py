@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from atoll.errors import AtollError, unknown
 from atoll.experiment.config import REGISTRIES
@@ -88,11 +88,15 @@ class Data:
 class Required:
     """Protections without which the site does not take part.
 
-    ``epsilon`` is the most that a run may spend at ``delta``; 0 requires no noise.
+    ``epsilon`` is the most that a run may spend at ``delta``; 0 requires no noise. ``unit`` is what
+    the noise must hide: the site's whole part in a run, or at least one node's.
+    ``epsilon_in_all`` is the most that all runs of this site may spend together; 0 is no limit.
     """
 
     secure_sum: bool = False
     epsilon: float = option(0.0, at_least=0)
+    epsilon_in_all: float = option(0.0, at_least=0)
+    unit: Literal["client", "node"] = "client"
     delta: float = option(1e-5, above=0, below=1)
 
     def __post_init__(self) -> None:
