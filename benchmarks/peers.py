@@ -31,6 +31,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import atoll
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
 from atoll.experiment.parties import load_parties
@@ -161,7 +162,9 @@ def startable(args: argparse.Namespace) -> list[tuple[str, Path, tuple[Path, ...
         sides.append(("openfgl", python, (checkout,) if checkout else ()))
     if "pyg" not in args.without:
         sides.append(("pyg", own, ()))
-    return [*sides, ("atoll", own, ())]
+    if "atoll" not in args.without:
+        sides.append(("atoll", own, (Path(atoll.__file__).parents[1],)))
+    return sides
 
 
 def main() -> None:

@@ -48,6 +48,7 @@ def experiment_of(case: Order) -> Experiment:
         "method": {"name": case["method"], "epochs": case["epochs"], **case["options"]},
         "model": case["model"],
         "optimizer": {"name": "adam", "lr": case["lr"], "weight_decay": case["decay"]},
+        "run": {"seed": case["seed"]},
     }
     return resolve(table)
 

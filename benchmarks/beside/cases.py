@@ -90,6 +90,9 @@ class Case:
             "lr": LR,
             "decay": DECAY,
             "epochs": EPOCHS,
+            "seed": 0,
+            # Of the peer's command line, where it is not to be as above.
+            "arguments": {},
         }
 
 

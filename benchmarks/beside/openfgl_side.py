@@ -91,14 +91,13 @@ def arguments(case: Order, clients: int) -> Any:
         "model": ["gcn"],
         "metrics": ["accuracy"],
     }
-    vars(args).update(settings)
+    vars(args).update(settings | case["arguments"])
     return args
 
 
 def play(path: Path, case: Order, gate: Gate) -> None:
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
+    for seeded in (random.seed, np.random.seed, torch.manual_seed):
+        seeded(case["seed"])
     started = time.perf_counter()
     parts = read_parts(path)
     if case["config"]:

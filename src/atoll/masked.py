@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,19 +29,23 @@ class Masked(Compound):
     # Its packed form is what is read.
     endings: ClassVar[tuple[str, ...]] = ("#kept", "#sizes", "#pattern")
 
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many entries each client keeps."""
+        return _counts(self.kept)
+
     def filled(self, own_K: Tensor) -> Tensor:
         """``own_K`` with the kept entries in place of its own."""
-        if bool(self.kept.all()):
+        if sum(self.sizes) == self.kept.numel():
             return self.values
         return torch.where(self.kept, self.values, own_K)
 
     def packed(self) -> Packed:
         kept = self.kept.flatten(1)
-        sizes = _counts(kept)
         chosen = self.values.detach().reshape(-1)
-        if min(sizes, default=0) < kept.shape[1]:
+        if min(self.sizes, default=0) < kept.shape[1]:
             chosen = chosen.index_select(0, _where(kept))
-        return Packed(Ragged(chosen, sizes), of_numpy(np.packbits(kept.cpu().numpy(), axis=1)))
+        return Packed(Ragged(chosen, self.sizes), of_numpy(np.packbits(kept.cpu().numpy(), axis=1)))
 
     @property
     def clients(self) -> int:
@@ -54,11 +59,13 @@ class Masked(Compound):
         return Packed.of_parts(*parts)
 
     def columns(self) -> tuple[Column, ...]:
-        sizes = _counts(self.kept)
-        return _columns(sizes, self.values[0].numel(), self.values.dtype)
+        return _columns(self.sizes, self.values[0].numel(), self.values.dtype)
 
     def take(self, positions: Sequence[int]) -> Masked:
-        rows = list(positions)
+        """A contiguous run is a view, not a copy."""
+        first = positions[0] if positions else 0
+        run = list(positions) == list(range(first, first + len(positions)))
+        rows = slice(first, first + len(positions)) if run else list(positions)
         return Masked(self.values[rows], self.kept[rows])
 
     @classmethod
@@ -217,7 +224,7 @@ def _columns(sizes: tuple[int, ...], entries: int, dtype: torch.dtype) -> tuple[
 
 
 def _counts(kept_K: Tensor) -> tuple[int, ...]:
-    """How many entries each client keeps; torch would first write every one out as a number."""
+    """Of each row; torch would first write every truth value out as a number."""
     return tuple(int(np.count_nonzero(kept)) for kept in kept_K.cpu().numpy())
 
 

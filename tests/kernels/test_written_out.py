@@ -13,13 +13,13 @@ from atoll import kernels
 from atoll.cohort import Cohort
 from atoll.graph import make_graph
 from atoll.models.gcn import GCN
-from atoll.ops.own_rows import Places, spread
+from atoll.ops.own_rows import OwnRows, Places, spread
 from atoll.ops.written_out import ProductGradient, differentiated_once
 from atoll.optimizers.adam import Adam
-from atoll.optimizers.fit import fit
+from atoll.optimizers.fit import Pull, fit
 from atoll.rng import CohortRng
 from atoll.tasks.nodes import NodeClassification
-from atoll.tree import replicated
+from atoll.tree import replicated, sq_dist
 
 pytest.importorskip("numba")
 FEATURES, CLASSES, K = 60, 3, 4
@@ -102,6 +102,35 @@ def test_own_rows_that_begin_alike_are_trained_as_by_torch(hidden, weight_decay,
         torch.testing.assert_close(
             p.contiguous(), torchs.params_K[name].contiguous(), rtol=0, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-2])
+@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize("on_kernels", [True, False])
+def test_a_pull_on_own_rows_is_the_penalty_on_whole_stacks(on_kernels, epochs, weight_decay):
+    """Rows that are nobody's own are pulled at as well, where weight decay moves them."""
+    on, model, task, mu = cohort(), GCN(hidden=20), NodeClassification(), 3.0
+    sent, free = first(model, on), "conv2.bias"
+    towards = {name: p[0].expand_as(p) for name, p in sent.items() if name != free}
+
+    def trained(**how):
+        params = {name: p.clone() for name, p in sent.items()}
+        if "pull" in how:
+            params["conv1.weight"] = spread(params["conv1.weight"][0], on.inputs.places)
+        rng, adam = CohortRng(0, on.clients, 1, "train#0"), Adam(weight_decay=weight_decay)
+        with kernels.switched(on_kernels):
+            return fit(task, model, adam, params, on, epochs=epochs, rng=rng, **how)
+
+    pulled = trained(pull=Pull(mu, towards))
+    held = trained(
+        penalty=lambda w: mu / 2 * sq_dist({n: p for n, p in w.items() if n != free}, towards)
+    )
+    stack = pulled.params_K["conv1.weight"]
+    assert isinstance(stack, OwnRows)
+    assert stack.compact
+    torch.testing.assert_close(pulled.loss_K, held.loss_K, rtol=0, atol=1e-10)
+    for name, p in pulled.params_K.items():
+        torch.testing.assert_close(p.contiguous(), held.params_K[name], rtol=0, atol=1e-9)
 
 
 def test_a_gradient_that_is_made_after_all_writes_its_rows_first():

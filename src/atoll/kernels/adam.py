@@ -15,8 +15,8 @@ from atoll.kernels.sparse import sum_of_rows
 
 
 @numba.njit(nogil=True, cache=True)
-def _constants(p, lr, beta1, beta2, eps, decay, step):
-    """What the step number ``step`` multiplies by, in the numbers of ``p``."""
+def constants_of(p, lr, beta1, beta2, eps, decay, step):
+    """What the step number ``step`` multiplies by, as numbers like those of ``p``."""
     kind = p.dtype.type
     size, root = lr / (1 - beta1**step), math.sqrt(1 - beta2**step)
     return (
@@ -26,7 +26,7 @@ def _constants(p, lr, beta1, beta2, eps, decay, step):
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-def _entry(p, g, m, v, constants):
+def moved(p, g, m, v, constants):
     """Where an entry and its moments go."""
     new1, keep2, new2, size, root, eps, decay = constants
     g += decay * p
@@ -38,20 +38,20 @@ def _entry(p, g, m, v, constants):
 @numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def _in_place(p, grad, mean, square, constants):
     for i in range(len(p)):
-        p[i], mean[i], square[i] = _entry(p[i], grad[i], mean[i], square[i], constants)
+        p[i], mean[i], square[i] = moved(p[i], grad[i], mean[i], square[i], constants)
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def _from(source, out, grad, mean, square, constants):
     for i in range(len(out)):
-        out[i], mean[i], square[i] = _entry(source[i], grad[i], mean[i], square[i], constants)
+        out[i], mean[i], square[i] = moved(source[i], grad[i], mean[i], square[i], constants)
 
 
 @numba.njit(nogil=True, cache=True)
 def adam(p, grad, mean, square, lr, beta1, beta2, eps, decay, step, first, last):
     """Step number ``step`` of entries ``first`` to ``last``, in place; all arrays are flat."""
     part = p[first:last]
-    constants = _constants(p, lr, beta1, beta2, eps, decay, step)
+    constants = constants_of(p, lr, beta1, beta2, eps, decay, step)
     _in_place(part, grad[first:last], mean[first:last], square[first:last], constants)
 
 
@@ -66,7 +66,7 @@ def adam_of_product(
     forgotten. Where rows are still ``alike`` for everybody, own row r is what follows from the
     common row ``rows[r]``, and what was in its place before does not matter.
     """
-    constants = _constants(own, lr, beta1, beta2, eps, decay, step)
+    constants = constants_of(own, lr, beta1, beta2, eps, decay, step)
     grad = np.empty(own.shape[1], dtype=own.dtype)
     for r in range(first, last):
         sum_of_rows(data, indices, pointers[r], pointers[r + 1], errors, grad, 0)

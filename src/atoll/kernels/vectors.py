@@ -52,24 +52,23 @@ def _sum_of_rows(vectors: int) -> Any:
                 for i in (0, 1, 4, 6)
             )
             width = builder.extract_value(rows.shape, 1)
-            vector = _vector(context, signature.args[0])
+            vector = vector_of(context, signature.args[0])
             zero = ir.Constant(vector, [0.0] * vector.count)
 
             def add(p: Any, sums: list[Any]) -> list[Any]:
-                entry = _spread(builder, builder.load(builder.gep(data.data, [p])), vector)
+                entry = spread(builder, builder.load(builder.gep(data.data, [p])), vector)
                 row = builder.load(builder.gep(indices.data, [p]))
                 row = builder.sext(row, _INDEX) if row.type.width < 64 else row
                 start = builder.add(builder.mul(row, width), at)
                 block = builder.bitcast(builder.gep(rows.data, [start]), vector.as_pointer())
                 return [
-                    _fused(builder, entry, _load(builder, block, i), sums[i])
-                    for i in range(vectors)
+                    fused(builder, entry, load(builder, block, i), sums[i]) for i in range(vectors)
                 ]
 
             sums = _loop(builder, first, last, [zero] * vectors, add)
             block = builder.bitcast(builder.gep(out.data, [to]), vector.as_pointer())
             for i, value in enumerate(sums):
-                _store(builder, value, block, i)
+                store(builder, value, block, i)
             return context.get_dummy_value()
 
         return signature, generate
@@ -93,7 +92,7 @@ def _tile(height: int, vectors: int) -> Any:
             a, b, out = (
                 context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 5, 8)
             )
-            vector = _vector(context, signature.args[0])
+            vector = vector_of(context, signature.args[0])
             zero = ir.Constant(vector, [0.0] * vector.count)
             start = [
                 builder.add(from_a, builder.mul(down, ir.Constant(_INDEX, i)))
@@ -103,15 +102,14 @@ def _tile(height: int, vectors: int) -> Any:
             def add(p: Any, sums: list[Any]) -> list[Any]:
                 row = builder.add(from_b, builder.mul(p, wide_b))
                 block = builder.bitcast(builder.gep(b.data, [row]), vector.as_pointer())
-                b_p = [_load(builder, block, j) for j in range(vectors)]
+                b_p = [load(builder, block, j) for j in range(vectors)]
                 term = builder.mul(p, along)
                 made = []
                 for i in range(height):
                     place = builder.gep(a.data, [builder.add(start[i], term)])
-                    entry = _spread(builder, builder.load(place), vector)
+                    entry = spread(builder, builder.load(place), vector)
                     made += [
-                        _fused(builder, entry, b_p[j], sums[i * vectors + j])
-                        for j in range(vectors)
+                        fused(builder, entry, b_p[j], sums[i * vectors + j]) for j in range(vectors)
                     ]
                 return made
 
@@ -121,7 +119,7 @@ def _tile(height: int, vectors: int) -> Any:
                 row = builder.add(to, builder.mul(wide, ir.Constant(_INDEX, i)))
                 block = builder.bitcast(builder.gep(out.data, [row]), vector.as_pointer())
                 for j in range(vectors):
-                    _store(builder, sums[i * vectors + j], block, j)
+                    store(builder, sums[i * vectors + j], block, j)
             return context.get_dummy_value()
 
         return signature, generate
@@ -129,14 +127,14 @@ def _tile(height: int, vectors: int) -> Any:
     return tile
 
 
-def _vector(context: Any, array: Any) -> ir.VectorType:
+def vector_of(context: Any, array: Any) -> ir.VectorType:
     """The vector of an array's numbers."""
     return ir.VectorType(
         context.get_data_type(array.dtype), VECTOR_BYTES // (array.dtype.bitwidth // 8)
     )
 
 
-def _spread(builder: Any, number: Any, vector: ir.VectorType) -> Any:
+def spread(builder: Any, number: Any, vector: ir.VectorType) -> Any:
     """A vector of one number."""
     nothing = ir.Constant(vector, ir.Undefined)
     place = ir.IntType(32)
@@ -145,7 +143,7 @@ def _spread(builder: Any, number: Any, vector: ir.VectorType) -> Any:
     return builder.shuffle_vector(first, nothing, everywhere)
 
 
-def _fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
+def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """``a b + c`` with one rounding."""
     bits = 32 if isinstance(a.type.element, ir.FloatType) else 64
     kind = ir.FunctionType(a.type, [a.type] * 3)
@@ -153,13 +151,13 @@ def _fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [a, b, c])
 
 
-def _load(builder: Any, block: Any, i: int) -> Any:
+def load(builder: Any, block: Any, i: int) -> Any:
     found = builder.load(builder.gep(block, [ir.Constant(_INDEX, i)]))
     found.align = 4
     return found
 
 
-def _store(builder: Any, value: Any, block: Any, i: int) -> None:
+def store(builder: Any, value: Any, block: Any, i: int) -> None:
     builder.store(value, builder.gep(block, [ir.Constant(_INDEX, i)])).align = 4
 
 

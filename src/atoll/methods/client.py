@@ -13,7 +13,7 @@ from atoll.models.base import Model
 from atoll.ops.own_rows import OwnRows, Places
 from atoll.optimizers.base import Optimizer
 from atoll.optimizers.descent import Descent, by_autograd, descend
-from atoll.optimizers.fit import Draw, MiniBatches, Penalty, begin, fit
+from atoll.optimizers.fit import Draw, MiniBatches, Penalty, Pull, begin, fit
 from atoll.optimizers.rows import by_rows, own_places
 from atoll.rng import CohortRng
 from atoll.tasks.base import Task
@@ -71,8 +71,11 @@ class Client:
             return self
         return Client(self.method, cohort, self.rng, self.state, self.lent)
 
-    def fit(self, model: Mapping[str, Tensor], penalty: Penalty | None = None) -> Params:
-        """Local training from ``model`` on the task's loss, plus ``penalty(w) [K]`` if given.
+    def fit(
+        self, model: Mapping[str, Tensor], penalty: Penalty | None = None, mu: float = 0.0
+    ) -> Params:
+        """Local training from ``model`` on the task's loss, plus ``penalty(w) [K]`` if given, plus
+        ``mu/2 |w - model|^2``.
 
         Parameters that ``model`` lacks are the client's own. The result is the client's model from
         now on, and its optimizer's state is kept beside it.
@@ -90,6 +93,7 @@ class Client:
             rng=self.rng,
             state_K=self._kept("optimizer"),
             penalty=penalty,
+            pull=Pull(mu, model) if mu else None,
             draw=draw,
         )
         self.state |= {"model": params, "optimizer": optimizer}

@@ -6,7 +6,7 @@ from atoll.methods.client import Client
 from atoll.methods.layers import PartlyShared
 from atoll.methods.proximal import adapted, first_pull, without_effect
 from atoll.options import option
-from atoll.tree import Kinds, Params, sq_dist
+from atoll.tree import Kinds, Params
 
 
 @register("fed-prox")
@@ -55,6 +55,5 @@ class FedProx(PartlyShared):
         if self.adaptive:
             whole = {**client.state["model"], **model}
             before = {"metric": {"loss": client.loss(whole).double()}}
-        mu = prox["mu"].to(client.dtype)
-        w = client.fit(model, penalty=lambda w: mu / 2 * sq_dist(self.public(w), model))
+        w = client.fit(model, mu=float(prox["mu"][0]))
         return Reply(model=self.public(w), weight=self.weight(client), **before)

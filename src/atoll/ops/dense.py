@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 # Smaller products take longer to hand over than they gain.
 _ROWS = 128
+_PROCESSORS = Path("/proc/cpuinfo")
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -30,7 +32,12 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 @cache
 def _by_onednn() -> Callable[..., Any] | None:
-    """The product of oneDNN that torch compiles models to; None where this torch has it not."""
+    """The product of oneDNN that torch compiles models to.
+
+    None where this torch has it not, and on Intel's processors, of which MKL makes more.
+    """
+    if _PROCESSORS.is_file() and "GenuineIntel" in _PROCESSORS.read_text():
+        return None
     try:
         if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
             return None

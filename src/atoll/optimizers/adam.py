@@ -18,7 +18,7 @@ from atoll.options import option
 from atoll.tree import Params
 
 # An entry is moved between memory and processor six times: as long as so many operations.
-_PER_ENTRY = 100.0
+PER_ENTRY = 100.0
 _NO_ROWS = np.zeros(1, dtype=np.int64)
 
 
@@ -108,8 +108,8 @@ class Adam(Optimizer):
         self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, clock: Tensor
     ) -> None:
         arrays = (array(t).reshape(-1) for t in (p, grad, mean, square))
-        step = partial(kernels("adam").adam, *arrays, *self._settings, int(clock) + 1)
-        share(step, p.numel(), _PER_ENTRY * p.numel())
+        step = partial(kernels("adam").adam, *arrays, *self.settings, int(clock) + 1)
+        share(step, p.numel(), PER_ENTRY * p.numel())
 
     def _compiled_product(
         self, p: Tensor, grad: ProductGradient, mean: Tensor, square: Tensor, clock: Tensor
@@ -123,12 +123,13 @@ class Adam(Optimizer):
         step = partial(
             kernels("adam").adam_of_product,
             *matrix, array(grad.errors), own, common, rows, stack is not None,
-            means, squares, *self._settings, int(clock) + 1,
+            means, squares, *self.settings, int(clock) + 1,
         )  # fmt: skip
-        share(step, len(own), _PER_ENTRY * own.size + 2.0 * len(matrix[1]) * own.shape[1])
+        share(step, len(own), PER_ENTRY * own.size + 2.0 * len(matrix[1]) * own.shape[1])
         if stack is not None:
             stack.room(filled=True)
 
     @property
-    def _settings(self) -> tuple[float, ...]:
+    def settings(self) -> tuple[float, ...]:
+        """What compiled kernels are told of it."""
         return self.lr, self.beta1, self.beta2, self.eps, self.weight_decay

@@ -79,7 +79,7 @@ def descend(
             who = _both(active, takers)
             if who is not None or not optimizer.takes_products:
                 grads = {n: g if isinstance(g, Tensor) else g.made() for n, g in grads.items()}
-            grads_K = {**grads, **common.no_gradients}
+            grads_K = {**common.no_gradients, **grads}
             optimizer.step(leaves | common.rows, grads_K, states, who)
             losses.append(loss_K.detach())
     trained = {n: params_K[n] if n in common.names else p for n, p in leaves.items()}

@@ -12,9 +12,9 @@ from atoll.cohort import Cohort
 from atoll.cohort.dual import dual_of
 from atoll.models.base import Model
 from atoll.optimizers.base import Optimizer
-from atoll.optimizers.descent import Descent, by_autograd, descend
+from atoll.optimizers.descent import Descent, Slope, by_autograd, descend
 from atoll.optimizers.dual import DualDescent
-from atoll.optimizers.rows import agreeing, in_full
+from atoll.optimizers.rows import agreeing, apart, in_full
 from atoll.optimizers.sgd import SGD
 from atoll.optimizers.steps import adapted
 from atoll.rng import CohortRng
@@ -23,6 +23,17 @@ from atoll.tree import Params
 
 Penalty = Callable[[Params], Tensor]
 Draw = Callable[[], Cohort]
+
+
+class Pull(NamedTuple):
+    """``mu/2 |w - w_t|^2`` beside a loss, towards the very ``w_t`` that descent begins at.
+
+    ``strength`` is mu, the same for all clients. Parameters that ``towards [K, ...]`` lacks are
+    free.
+    """
+
+    strength: float
+    towards: Mapping[str, Tensor]
 
 
 class Fitted(NamedTuple):
@@ -75,16 +86,17 @@ def fit(
     rng: CohortRng | None,
     state_K: Params | None = None,
     penalty: Penalty | None = None,
+    pull: Pull | None = None,
     draw: Draw | None = None,
 ) -> Fitted:
-    """``epochs`` full-batch steps on the task's loss, plus a penalty per client ``[K]`` if given;
-    or as many passes in mini-batches, if the task has them.
+    """``epochs`` full-batch steps on the task's loss, plus a penalty per client ``[K]`` or a pull
+    if given; or as many passes in mini-batches, if the task has them.
 
     ``draw`` gives the part of the cohort that the next step is to see, if not all of it. Parameters
     are updated in place.
     """
     seen = MiniBatches(None if rng is None else task.passes(model, cohort, rng))
-    all_at_once = penalty is None and draw is None and seen.one_pass is None
+    all_at_once = all(other is None for other in (penalty, pull, draw, seen.one_pass))
     splits = ("train",) if all_at_once else ()
     dual = dual_cohort(task, model, optimizer, cohort, splits)
     if dual is not None:
@@ -111,7 +123,32 @@ def fit(
             return loss_K, pull(torch.ones_like(loss_K))
 
     params_K, state_K = agreeing(params_K, state_K or {}, cohort)
-    return Fitted(*descend(params_K, slope, optimizer, state_K, epochs, steps=seen.steps))
+    way = slope if pull is None or not pull.strength else pulled(slope, pull)
+    return Fitted(*descend(params_K, way, optimizer, state_K, epochs, steps=seen.steps))
+
+
+def pulled(slope: Slope, pull: Pull) -> Slope:
+    """The slope with a pull beside the loss, which is zero where descent begins: the first step
+    does not look at it."""
+    away = False
+
+    def with_pull(p: Params) -> tuple[Tensor, Mapping[str, Any]]:
+        nonlocal away
+        loss_K, grads = slope(p)
+        if not away:
+            away = True
+            return loss_K, grads
+        more: dict[str, Any] = {}
+        with torch.no_grad():
+            for name, towards in pull.towards.items():
+                found = grads[name]
+                made = found if isinstance(found, Tensor) else found.made()
+                for of, (w, w_t) in apart(name, p[name], towards).items():
+                    pulls = (w - w_t).mul_(pull.strength)
+                    more[of] = pulls.add_(made) if of == name else pulls
+        return loss_K, {**grads, **more}
+
+    return with_pull
 
 
 class MiniBatches:

@@ -70,6 +70,22 @@ def agreeing(params_K: Params, state_K: Params, cohort: Cohort) -> tuple[Params,
     return params_K, states
 
 
+def apart(name: str, stack: Tensor, other: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """The rows that move of a stack, clients' own and common ones, by what an optimizer calls
+    them; and the same rows of one that was sent to all alike. Any other stack as it is."""
+    if not isinstance(stack, OwnRows) or not stack.compact:
+        return {name: (stack, other)}
+    common = other[0]
+    return {
+        name: (stack.own, common.index_select(0, stack.places.rows)),
+        _common_of(name): (stack.common, common),
+    }
+
+
+def _common_of(name: str) -> str:
+    return f"common rows of {name}"
+
+
 def in_full(leaves: Mapping[str, Tensor]) -> Params:
     """With all stacks written out."""
     return {n: leaf.written if isinstance(leaf, OwnRows) else leaf for n, leaf in leaves.items()}
@@ -97,7 +113,7 @@ def stepped(
     common = CommonRows(frozenset(split))
     states = {n: leaf.own if isinstance(leaf, OwnRows) else leaf for n, leaf in state_K.items()}
     for name, p in split.items() if optimizer.weight_decay else ():
-        both = f"common rows of {name}"
+        both = _common_of(name)
         common.rows[both], common.no_gradients[both] = p.common, torch.zeros_like(p.common)
         for key in [key for key in state_K if key.endswith(f".{name}")]:
             stack = state_K[key]

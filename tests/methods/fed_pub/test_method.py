@@ -147,13 +147,13 @@ def test_only_the_entries_a_client_kept_come_back(monkeypatch):
     own = {n: w.clone() for n, w in under(outcome.clients, "weight").items()}
     sent = under(outcome.server, "model")
     seen = {}
-    original = FedPub.objective
+    original = FedPub.trained
 
-    def spy(self, client, w, mu, given):
+    def spy(self, client, given):
         seen.update({n: g.clone() for n, g in given.items()})
-        return original(self, client, w, mu, given)
+        return original(self, client, given)
 
-    monkeypatch.setattr(FedPub, "objective", spy)
+    monkeypatch.setattr(FedPub, "trained", spy)
     outcome.fed.begin(3)
     method.round(outcome.fed, nested(outcome.server), 3)
     for name, weight in own.items():

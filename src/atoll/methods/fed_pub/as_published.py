@@ -10,6 +10,7 @@ from atoll.federation.tables import updated
 from atoll.masked import thresholded
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
+from atoll.methods.fed_pub.in_one_pass import Penalties
 from atoll.methods.fed_pub.method import FedPub
 from atoll.models.base import glorot
 from atoll.ops.similarity import mixing_weights
@@ -75,14 +76,13 @@ class FedPubAsPublished(FedPub):
     @client_step
     def train(self, client: Client, model: Params, published_mask: Params) -> Reply:
         """The mixed masks that it is sent are not used."""
-        w, mu = client.descend(
-            lambda w, mu: self.objective(client, w, mu, model),
-            {name: p.clone() for name, p in model.items()},
-            client.state["mask"],
-        )
-        theta, _ = self.used(client, w, mu)
-        mask = {name: m.clone() for name, m in mu.items()}
-        return Reply(model=w, published_mask=mask, **self.similarity.sent(client, theta))
+        trained = self.trained(client, model)
+        mask = {name: m.clone() for name, m in trained.mu.items()}
+        sent = self.similarity.sent(client, trained.theta)
+        return Reply(model=trained.w, published_mask=mask, **sent)
+
+    def penalties(self, mu: Params) -> Penalties:
+        return Penalties(0.0, 0.0)
 
     def objective(self, client: Client, w: Params, mu: Params, given: Params) -> Tensor:
         return client.loss(times(w, mu), training=True)

@@ -11,6 +11,7 @@ from atoll.federation.tables import updated
 from atoll.masked import filled, masked, masked_like, thresholded, unmasked
 from atoll.methods.base import PRIVATE, SCALAR, Info, Method, register
 from atoll.methods.client import Client, joined_trees
+from atoll.methods.fed_pub.in_one_pass import Penalties, Trained, trained_in_one_pass
 from atoll.methods.fed_pub.proxy import ProxyKind
 from atoll.methods.fed_pub.similarity import Measure, Similarity, similarity_by
 from atoll.ops.similarity import mixing_weights
@@ -114,28 +115,38 @@ class FedPub(Method):
     def train(self, client: Client, model: dict[str, Any]) -> Reply:
         """Algorithm 1."""
         given = filled(model, client.state["weight"])
-        w, mu = client.descend(
-            lambda w, mu: self.objective(client, w, mu, given),
-            {name: p.clone() for name, p in given.items()},
-            client.state["mask"],
-        )
-        theta, kept = self.used(client, w, mu)
+        trained = self.trained(client, given)
+        theta, kept = trained.theta, trained.kept
         return Reply(model=masked(theta, kept), **self.similarity.sent(client, theta))
 
-    def used(self, client: Client, w: Params, mu: Params) -> tuple[Params, Params]:
-        """The model ``theta`` that a client uses from now on, and which entries it keeps."""
-        theta, kept = thresholded(w, mu, self.threshold)
-        client.state |= {"model": theta, "mask": mu, "weight": {name: w[name] for name in mu}}
-        return theta, kept
+    def trained(self, client: Client, given: Params) -> Trained:
+        """Local training; ``theta`` is the model that a client uses from now on."""
+        penalties = self.penalties(client.state["mask"])
+        found = trained_in_one_pass(self, client, given, penalties, self.threshold)
+        if found is None:
+            w, mu = client.descend(
+                lambda w, mu: self.objective(client, w, mu, given),
+                {name: p.clone() for name, p in given.items()},
+                client.state["mask"],
+            )
+            found = Trained(w, mu, *thresholded(w, mu, self.threshold))
+        weight = {name: found.w[name] for name in found.mu}
+        client.state |= {"model": found.theta, "mask": found.mu, "weight": weight}
+        return found
+
+    def penalties(self, mu: Params) -> Penalties:
+        """What eq. 4 adds to the loss."""
+        count = sum(m[0].numel() for m in mu.values()) if self.l1_norm == "mean" else 1
+        return Penalties(self.proximal, self.l1 / max(count, 1))
 
     def objective(self, client: Client, w: Params, mu: Params, given: Params) -> Tensor:
         """Eq. 4, one number per client ``[K]``."""
         theta = times(w, mu)
-        loss_K = client.loss(theta, training=True) + self.proximal * sq_dist(theta, given)
+        penalties = self.penalties(mu)
+        loss_K = client.loss(theta, training=True) + penalties.proximal * sq_dist(theta, given)
         if mu:
             total_K = torch.stack([vector_norm(m.flatten(1), 1, 1) for m in mu.values()]).sum(0)
-            count = sum(m[0].numel() for m in mu.values()) if self.l1_norm == "mean" else 1
-            loss_K = loss_K + self.l1 * total_K / count
+            loss_K = loss_K + penalties.l1 * total_K
         return loss_K
 
     @property
