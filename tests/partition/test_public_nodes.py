@@ -66,8 +66,28 @@ def test_a_private_share_leaves_the_other_nodes_out():
         ({"public": 1.2}, r"partition\.public is 1\.2"),
         ({"private": -0.1}, r"partition\.private is -0\.1"),
         ({"public": 0.5, "private": 0.15}, "more than all nodes"),
+        ({"public": 0.05, "hubs": 0.1}, r"partition\.hubs \(0\.1\) is above"),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(AtollError, match=message):
         PublicNodes(**options)
+
+
+def test_hubs_are_a_part_of_the_public_nodes_and_the_others_are_drawn():
+    # Two stars: centres 0 and 1 with 5 and 4 leaves.
+    star = [(0, leaf) for leaf in range(2, 7)] + [(1, leaf) for leaf in range(7, 11)]
+    graph = make_graph(np.zeros((11, 1), np.float32), np.array(star).T, np.zeros(11, int))
+    scheme = PublicNodes(clients=3, public=5 / 11, hubs=2 / 11)
+    drawn = []
+    for seed in range(5):
+        parties = scheme.cut(graph, stream(seed, "c"))
+        public = set.intersection(*map(id_set, parties))
+        assert len(public) == 5
+        assert public >= {0, 1}
+        assert set.union(*map(id_set, parties)) == set(range(11))
+        drawn.append(frozenset(public))
+    assert len(set(drawn)) > 1
+    plain = PublicNodes(clients=3, public=5 / 11).cut(graph, stream(0, "c"))
+    none = PublicNodes(clients=3, public=5 / 11, hubs=0.0).cut(graph, stream(0, "c"))
+    assert [id_set(a) for a in plain] == [id_set(b) for b in none]

@@ -17,9 +17,12 @@ class PublicNodes(Partition):
     """A share of public nodes held by all clients, private ones dealt out evenly (PPFL-GNN).
 
     Section 4.1 of the paper: 4 clients, 40 % of the nodes public, 15 % private for each, so that
-    a client has 55 % of them (Cora: 1,083 public and 406 private nodes). Section 5 takes the nodes
-    of highest degree as the public ones, 5 to 40 % of them: ``choose = "top-degree"``. A client's
-    edges are those among its nodes; edges between private nodes of two clients are lost.
+    a client has 55 % of them (Cora: 1,083 public and 406 private nodes). A client's edges are those
+    among its nodes; edges between private nodes of two clients are lost. Section 4.5 composes "the
+    subgraphs with different percentages of top high-degree nodes", 5 to 40 %, "as the public
+    nodes". That may mean that these are all the public ones (``choose = "top-degree"``), or that 40
+    % stay public, so many of them the nodes of highest degree and the others drawn as before:
+    ``hubs = 0.05``.
 
     Choices. The public share is rounded down, as the paper's counts are. The paper's equal private
     sets leave up to 3 nodes out; here every node is dealt out, and the first clients may have one
@@ -31,10 +34,16 @@ class PublicNodes(Partition):
     clients: int = option(4, at_least=1)
     public: float = option(0.4, at_least=0, at_most=1)
     choose: Literal["random", "top-degree"] = "random"
+    hubs: float = option(0.0, at_least=0, at_most=1, why="of all nodes; at most `public`")
     private: float = option(0.0, at_least=0, at_most=1, why="0 means all that are not public")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.hubs > self.public:
+            raise AtollError(
+                f"partition.hubs ({self.hubs:g}) is above partition.public ({self.public:g}), of "
+                f"which it is a part; lower it, or raise the other."
+            )
         if self.public + self.clients * self.private > 1 + 1e-9:
             raise AtollError(
                 f"partition.public ({self.public:g}) and partition.private ({self.private:g}) for "
@@ -43,9 +52,13 @@ class PublicNodes(Partition):
 
     def _cut(self, graph: Graph, rng: np.random.Generator) -> list[Graph]:
         order = rng.permutation(graph.nodes)
+        degree = np.bincount(graph.edges[1], minlength=graph.nodes)
+        top = order[np.argsort(-degree[order], kind="stable")]
         if self.choose == "top-degree":
-            degree = np.bincount(graph.edges[1], minlength=graph.nodes)
-            order = order[np.argsort(-degree[order], kind="stable")]
+            order = top
+        elif self.hubs:
+            hubs = top[: _floor(self.hubs, graph.nodes)]
+            order = np.concatenate([hubs, order[~np.isin(order, hubs)]])
         public, rest = np.split(order, [_floor(self.public, graph.nodes)])
         rest = rng.permutation(rest)
         if self.private:

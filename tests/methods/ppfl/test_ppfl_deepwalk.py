@@ -13,7 +13,7 @@ from atoll.methods.ppfl import PpflDeepWalk
 from atoll.methods.ppfl.procrustes import align
 from atoll.partition.anchors import matched
 from atoll.tree import kind, nested
-from small_federations import community_parties
+from small_federations import community_parties, path_graph
 
 NAME = "ppfl-deepwalk"
 
@@ -230,3 +230,14 @@ def test_only_the_classifiers_asked_for_judge():
 def test_one_fold_is_refused():
     with pytest.raises(AtollError, match=r"method\.folds is 1"):
         PpflDeepWalk(folds=1)
+
+
+def test_nodes_without_a_neighbour_may_be_left_out_of_the_judgement(monkeypatch):
+    monkeypatch.setattr(
+        "atoll.methods.ppfl.embedding_alignment.cross_validated", lambda c, h, y, *rest: len(y)
+    )
+    path = path_graph(np.ones((5, 1)), [0, 1, 0, 1, 0])  # 0 - 1 - 2 - 3 - 4
+    without_0 = replace(path, edges=path.edges[:, (path.edges != 0).all(0)])
+    h = np.zeros((5, 2))
+    assert PpflDeepWalk().judgement("svc", without_0, h, 0) == 5
+    assert PpflDeepWalk(judged="linked").judgement("svc", without_0, h, 0) == 4

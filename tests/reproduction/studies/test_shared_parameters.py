@@ -6,7 +6,12 @@ import torch
 
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
-from atoll.reproduction.studies.shared_parameters import SharedParameters, extreme_pairs, kept
+from atoll.reproduction.studies.shared_parameters import (
+    SharedParameters,
+    extreme_pairs,
+    extreme_shares,
+    kept,
+)
 
 
 def settings(**method):
@@ -49,3 +54,10 @@ def test_shares_are_those_of_the_threshold():
 def test_without_masks_there_is_nothing_to_share():
     with pytest.raises(AtollError, match="masks"):
         SharedParameters().findings(settings(masks=False))
+
+
+def test_shares_of_what_one_client_keeps_are_taken_over_all_ordered_pairs():
+    kept_K = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [0, 0, 0, 1, 1]], dtype=torch.bool)
+    # Of client 0's four: two and one; of client 1's two: both and none; of client 2's: one, none.
+    assert extreme_shares(kept_K) == (0.0, 1.0)
+    assert extreme_shares(kept_K[:2]) == (0.5, 1.0)

@@ -27,7 +27,7 @@ from atoll.tree import Kinds, Params
 
 log = logging.getLogger("atoll")
 NEIGHBOURS = (1, 5, 10)
-Judged = Literal["all", "held-out", "fold"]
+Judged = Literal["all", "linked", "held-out", "fold"]
 
 
 def judge(classifier: Classifier) -> Callable[[EmbeddingAlignment, Client], Reply]:
@@ -65,9 +65,10 @@ class EmbeddingAlignment(Method):
     ``classifiers``, ``folds`` and ``judged`` set the final judgement of the embeddings (section
     4.2): an MLP and an SVC, or one of them, at each client, which only the scores leave. The paper
     says "5-fold cross-validation" and not which nodes of a fold the embeddings may have learnt
-    from. ``all``: cross-validated on all labelled nodes; ``held-out``: on validation and test
-    nodes alone, whose labels no model has seen; ``fold``: an ordinary fold, fitted to the training
-    nodes with the labels that the model was trained on, and scored on the others.
+    from. ``all``: cross-validated on all labelled nodes; ``linked``: on those that have a neighbour
+    at this client, as where a graph is read from a list of its links; ``held-out``: on validation
+    and test nodes alone, whose labels no model has seen; ``fold``: an ordinary fold, fitted to the
+    training nodes with the labels that the model was trained on, and scored on the others.
     ``watch`` has the SVC judge every round (Figures 3 to 6).
 
     The paper's clients integrate "preferred" public information. ``share_ids`` names the entities
@@ -168,7 +169,9 @@ class EmbeddingAlignment(Method):
         held_out = graph.val | graph.test
         if self.judged == "fold":
             return fold_score(classifier, h, graph.y, graph.train, held_out, seed)
-        chosen = graph.y >= 0 if self.judged == "all" else held_out
+        chosen = held_out if self.judged == "held-out" else graph.y >= 0
+        if self.judged == "linked":
+            chosen &= np.bincount(graph.edges.reshape(-1), minlength=graph.nodes) > 0
         return cross_validated(classifier, h[chosen], graph.y[chosen], self.folds, seed)
 
     def measure(self, fed: Federation, server: Kinds) -> Replies:

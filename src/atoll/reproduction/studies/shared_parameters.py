@@ -14,6 +14,7 @@ from atoll.tree import Params, under
 
 # Besides the method's own threshold, for masks that do not depend on it.
 _THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
+_DIFFERENCES = {"contrast": ("similar", "dissimilar"), "range": ("most", "least")}
 
 
 @studies.register("shared-parameters")
@@ -26,6 +27,10 @@ class SharedParameters(Study):
     ``similar@0.5`` and so on take a mask's entries below 0.5 for dropped, whatever the method's
     threshold. ``kept`` is the share that a client keeps on average, ``contrast`` (``contrast@0.5``)
     how much more the similar two share than the others.
+
+    The paper does not say how it found its two pairs, nor what the share is of. In a second
+    reading they are found by the masks themselves, and the share is of what *one* of the two
+    keeps: ``most`` and ``least`` over all ordered pairs, and ``range``, the difference.
     """
 
     caption = "Share of parameters"
@@ -55,15 +60,17 @@ class SharedParameters(Study):
                     both = float((kept_K[i] & kept_K[j]).sum())
                     figures[f"{name}{end}"] = both / max(float((kept_K[i] | kept_K[j]).sum()), 1.0)
                     figures[f"{name}_of_all{end}"] = both / kept_K.shape[1]
+                figures[f"least{end}"], figures[f"most{end}"] = extreme_shares(kept_K)
         return Findings(figures)
 
     def figure(self, found: Findings, name: str) -> float:
-        if not name.startswith("contrast"):
-            return super().figure(found, name)
-        end = name.removeprefix("contrast")
-        alike, apart = (super(SharedParameters, self).figure(found, f"{pair}{end}")
-                        for pair in ("similar", "dissimilar"))  # fmt: skip
-        return alike - apart
+        for difference, pairs in _DIFFERENCES.items():
+            if name.startswith(difference):
+                end = name.removeprefix(difference)
+                alike, apart = (super(SharedParameters, self).figure(found, f"{pair}{end}")
+                                for pair in pairs)  # fmt: skip
+                return alike - apart
+        return super().figure(found, name)
 
     def default_figure(self, experiment: Experiment) -> str:
         return "similar"
@@ -72,6 +79,14 @@ class SharedParameters(Study):
 def kept(mask_K: Params, threshold: float) -> torch.Tensor:
     """Which entries of all masks each client keeps, ``[K, entries]``."""
     return torch.cat([m.abs().flatten(1) >= threshold for m in mask_K.values()], dim=1)
+
+
+def extreme_shares(kept_K: torch.Tensor) -> tuple[float, float]:
+    """The least and the largest share of what a client keeps that another one keeps, too."""
+    each = kept_K.float()
+    of_own = (each @ each.T) / each.sum(1).clamp(min=1)[:, None]
+    others = of_own[~torch.eye(len(each), dtype=torch.bool)]
+    return float(others.min()), float(others.max())
 
 
 def extreme_pairs(labels: np.ndarray) -> tuple[tuple[int, int], tuple[int, int]]:
