@@ -32,8 +32,8 @@ from atoll.errors import NoReplies
 from atoll.experiment.config import resolve
 from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.parties import load_parties, simulate
+from atoll.federation.calls import Call
 from atoll.federation.inprocess import InProcess
-from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
 from atoll.leaves import Compound
 from atoll.masked import Masked

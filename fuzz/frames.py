@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from atoll.errors import AtollError
+from atoll.federation.calls import Call
 from atoll.federation.codec import (
     Answer,
     Request,
@@ -19,7 +20,6 @@ from atoll.federation.codec import (
     step_call,
     step_request,
 )
-from atoll.federation.protocol import Call
 from atoll.federation.validation import bad_values, bad_weights, misfits
 from atoll.leaves import Ragged, Rows
 from atoll.masked import Masked

@@ -16,8 +16,8 @@ import torch
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.memory import keep_freed_memory, return_freed_memory
 from atoll.experiment.parties import Parties, simulate
+from atoll.federation.calls import Replies
 from atoll.federation.inprocess import InProcess
-from atoll.federation.protocol import Replies
 from atoll.graph import SPLITS, Graph
 from atoll.tasks.base import NO_SCORE
 from atoll.tree import Kinds

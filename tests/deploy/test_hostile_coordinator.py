@@ -14,8 +14,8 @@ from atoll.deploy.policy.rules import policy_of
 from atoll.deploy.site import Site
 from atoll.deploy.voice import sized, voice_of
 from atoll.experiment.config import REGISTRIES, describe, resolve
+from atoll.federation.calls import Call
 from atoll.federation.codec import Request, decode_answer, step_request
-from atoll.federation.protocol import Call
 from atoll.methods.base import Info
 from atoll.tree import prefixed
 from small_federations import community_parties

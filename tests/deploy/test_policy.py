@@ -16,8 +16,8 @@ from atoll.deploy.policy.rules import Who, policy_of, read_policy
 from atoll.deploy.site import Site
 from atoll.errors import AtollError
 from atoll.experiment.config import describe, resolve
+from atoll.federation.calls import Call
 from atoll.federation.codec import Request, decode_answer, step_request
-from atoll.federation.protocol import Call
 from atoll.leaves import Ragged
 from atoll.methods.base import methods
 from plugin_files import sha256, trap

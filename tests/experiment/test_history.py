@@ -3,7 +3,7 @@ import torch
 
 from atoll.errors import AtollError
 from atoll.experiment.history import History
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 
 
 def replies(val, test, nodes=((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))):

@@ -3,7 +3,7 @@ import torch
 from atoll.experiment.config import resolve
 from atoll.experiment.history import History
 from atoll.experiment.notes import notes_on
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.tasks.metrics import EXTENDED, NO_SCORE
 from atoll.tasks.pooled import OverAll
 

@@ -11,7 +11,7 @@ from atoll.experiment import runner
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import load_parties, load_whole, resume, run_experiment
 from atoll.experiment.whole_graph import WholeGraph
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.tree import under
 
 SMALL = {

@@ -8,6 +8,7 @@ import torch
 from atoll.archive import pack
 from atoll.errors import AtollError
 from atoll.federation import codec
+from atoll.federation.calls import Call
 from atoll.federation.codec import (
     Answer,
     BadMessage,
@@ -19,7 +20,6 @@ from atoll.federation.codec import (
     step_call,
     step_request,
 )
-from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged
 

@@ -8,10 +8,10 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.errors import NoReplies
+from atoll.federation.calls import Reply, client_step
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.federation.loopback import Loopback
-from atoll.federation.protocol import Reply, client_step
 from atoll.federation.tables import updated
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged, RaggedLike, Rows, RowsLike

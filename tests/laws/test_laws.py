@@ -4,8 +4,8 @@ import pytest
 import torch
 from support import NAMES, assert_same_model, make, subject, train, usual
 
+from atoll.federation.calls import Reply, client_step
 from atoll.federation.host import PrivacyViolation
-from atoll.federation.protocol import Reply, client_step
 from atoll.laws import LAWS
 from atoll.methods.base import methods
 from atoll.models.sgc import SGC

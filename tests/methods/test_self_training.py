@@ -10,8 +10,8 @@ from support import assert_same, assert_same_model, make, train
 from atoll.errors import AtollError
 from atoll.experiment.config import describe, resolve
 from atoll.experiment.runner import run_experiment
+from atoll.federation.calls import Reply, client_step
 from atoll.federation.host import PrivacyViolation
-from atoll.federation.protocol import Reply, client_step
 from atoll.methods.base import methods
 from atoll.methods.fed_avg import FedAvg
 from atoll.methods.fed_pub import FedPub

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.cohort.dual import Blocks, Dual, Rows
-from atoll.federation.protocol import Call
+from atoll.federation.calls import Call
 from atoll.graph import Graph, make_graph
 from atoll.methods.base import Info, methods
 from atoll.methods.graphfl.meta import meta_gradient, on_queries

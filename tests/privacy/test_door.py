@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Call
+from atoll.federation.calls import Call
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged
 from atoll.masked import Masked

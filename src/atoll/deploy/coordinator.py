@@ -23,8 +23,8 @@ from atoll.errors import AtollError, NoReplies
 from atoll.experiment.result import Result, load_result
 from atoll.experiment.rounds import Rounds
 from atoll.experiment.run_dir import is_complete
+from atoll.federation.calls import Replies
 from atoll.federation.codec import Answer, Request
-from atoll.federation.protocol import Replies
 from atoll.files import clear_leftovers, held, is_no_room
 from atoll.privacy.averaging import protect
 

@@ -11,8 +11,9 @@ from typing import ClassVar
 from atoll.deploy.evidence.sealing import SEAL
 from atoll.deploy.fleet import DISHONEST, NO_REPLY, REFUSALS, Fleet
 from atoll.errors import AtollError
+from atoll.federation.calls import Call
 from atoll.federation.codec import Answer, BadMessage, Request, step_batch, step_request
-from atoll.federation.protocol import Call, Federation
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch
 from atoll.tree import Tree, take
 

@@ -20,9 +20,9 @@ from atoll.deploy.summing import SiteSigner
 from atoll.errors import AtollError
 from atoll.experiment.best import scored_with
 from atoll.experiment.config import Experiment, resolve
+from atoll.federation.calls import Performer
 from atoll.federation.codec import Answer, Request, best_round, step_answer, step_call
 from atoll.federation.host import Host
-from atoll.federation.protocol import Performer
 from atoll.graph import Graph
 from atoll.privacy.door import guarded
 from atoll.privacy.noise import SystemCoins

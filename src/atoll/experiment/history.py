@@ -12,7 +12,7 @@ import polars
 from atoll.device import to_numpy
 from atoll.errors import AtollError
 from atoll.experiment.looks import Looks
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.graph import SPLITS
 from atoll.tasks.metrics import NO_SCORE, RANKING, best_of, better
 from atoll.tasks.pooled import OverAll

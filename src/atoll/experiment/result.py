@@ -22,7 +22,7 @@ from atoll.experiment.history import History
 from atoll.experiment.notes import notes_on
 from atoll.experiment.run_dir import CLIENTS
 from atoll.experiment.tables import read_own
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.federation.states import HOLDERS
 from atoll.files import damaged, read_json, write_json
 from atoll.notebook import html_table

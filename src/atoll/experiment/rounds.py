@@ -19,8 +19,9 @@ from atoll.experiment.looks import Looks
 from atoll.experiment.metric import metric_of
 from atoll.experiment.result import Result, Size, store_result
 from atoll.experiment.tables import restore_tables, store_tables
+from atoll.federation.calls import Replies
 from atoll.federation.messages import Messages
-from atoll.federation.protocol import Federation, Replies
+from atoll.federation.protocol import Federation
 from atoll.privacy.accounting import BudgetSpent
 from atoll.privacy.spending import Budget
 from atoll.tasks.pooled import from_counts, listening

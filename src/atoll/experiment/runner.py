@@ -37,9 +37,9 @@ from atoll.experiment.rounds import Rounds
 from atoll.experiment.run_dir import is_complete, new_run_dir, store_setup
 from atoll.experiment.tables import store_progress, store_tables
 from atoll.experiment.whole_graph import WholeGraph
+from atoll.federation.calls import Replies
 from atoll.federation.cluster import HERE, Engine, LostWorker, connected
 from atoll.federation.inprocess import InProcess
-from atoll.federation.protocol import Replies
 from atoll.federation.workers import Workers
 from atoll.files import clear_leftovers, held
 from atoll.graph import Graph

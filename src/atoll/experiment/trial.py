@@ -12,8 +12,8 @@ from atoll.data.in_memory import from_graph
 from atoll.data.split import Split
 from atoll.experiment.config import Experiment
 from atoll.experiment.parties import load_parties, simulate
+from atoll.federation.calls import Replies, Total
 from atoll.federation.inprocess import InProcess
-from atoll.federation.protocol import Replies, Total
 from atoll.graph import Graph, Holding, make_graph
 from atoll.partition.natural import Natural
 

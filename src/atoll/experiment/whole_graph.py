@@ -10,7 +10,7 @@ import torch
 from atoll.cohort import Cohort
 from atoll.device import of_numpy, to_numpy
 from atoll.experiment.history import History
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.graph import Graph
 from atoll.methods.base import Method
 from atoll.methods.client import Client

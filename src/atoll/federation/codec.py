@@ -17,7 +17,7 @@ from torch import Tensor
 
 from atoll.archive import Unreadable, pack, unpack
 from atoll.errors import AtollError
-from atoll.federation.protocol import Call
+from atoll.federation.calls import Call
 from atoll.federation.validation import Batch
 from atoll.tree import Leaf, Tree, prefixed, subtree
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Call, Performer
+from atoll.federation.calls import Call, Performer
 from atoll.federation.states import States, states_of
 from atoll.federation.validation import Batch
 from atoll.rng import CohortRng

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from atoll.federation.calls import Call
 from atoll.federation.host import Host
-from atoll.federation.protocol import Call, Federation
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch
 from atoll.tree import Tree
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from atoll.federation.calls import Call
 from atoll.federation.codec import (
     decode_answer,
     decode_request,
@@ -13,7 +14,7 @@ from atoll.federation.codec import (
     step_request,
 )
 from atoll.federation.host import Host
-from atoll.federation.protocol import Call, Federation
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch
 from atoll.tree import Tree, take
 

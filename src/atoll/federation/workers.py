@@ -17,9 +17,10 @@ from typing import Any
 from torch import Tensor
 
 from atoll.archive import pack, unpack
+from atoll.federation.calls import Call
 from atoll.federation.cluster import log, of_cluster
 from atoll.federation.codec import decode_answer, step_request
-from atoll.federation.protocol import Call, Federation
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch
 from atoll.tasks.pooled import LISTENER, Scored
 from atoll.tree import Tree, stack, subtree, take

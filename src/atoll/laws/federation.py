@@ -13,10 +13,11 @@ from scipy import sparse
 from atoll.archive import pack, unpack
 from atoll.cohort import Cohort
 from atoll.errors import NoReplies
+from atoll.federation.calls import Call, Replies
 from atoll.federation.host import Host
 from atoll.federation.inprocess import InProcess
 from atoll.federation.loopback import Loopback
-from atoll.federation.protocol import Call, Federation, Replies
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch, without
 from atoll.graph import Graph
 from atoll.methods.base import Info, Method

@@ -1,6 +1,7 @@
 """Methods: one file or package each, reading like its paper."""
 
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.calls import Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.tables import updated
 from atoll.methods.base import PRIVATE, SCALAR, Info, Method, methods, register
 from atoll.methods.client import Client

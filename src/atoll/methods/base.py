@@ -14,7 +14,8 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.device import of_numpy
 from atoll.errors import AtollError
-from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
+from atoll.federation.calls import Call, Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged
 from atoll.methods.border import perform

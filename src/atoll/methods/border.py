@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Call, Reply
+from atoll.federation.calls import Call, Reply
 from atoll.federation.validation import Batch
 from atoll.leaves import Compound
 from atoll.methods.client import Client, Trains

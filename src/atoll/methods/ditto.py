@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Reply, client_step
+from atoll.federation.calls import Reply, client_step
 from atoll.methods.base import PRIVATE, register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Reply, Total, client_step
+from atoll.federation.calls import Reply, Total, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import Info
 from atoll.methods.client import Client
 from atoll.methods.corrected import (

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import Info, register
 from atoll.methods.client import Client
 from atoll.methods.corrected import is_plain_sgd, minus, not_gradients, plus, zeros

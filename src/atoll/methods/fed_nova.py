@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import SCALAR, register
 from atoll.methods.client import Client
 from atoll.methods.corrected import minus, plus

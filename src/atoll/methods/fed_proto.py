@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import Info, Method, register
 from atoll.methods.client import Client
 from atoll.methods.global_model import some_clients

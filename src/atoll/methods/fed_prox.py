@@ -1,6 +1,7 @@
 """FedAvg with a proximal term."""
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import SCALAR, Info, register
 from atoll.methods.client import Client
 from atoll.methods.layers import PartlyShared

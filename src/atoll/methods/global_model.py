@@ -12,7 +12,8 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, Total, client_step
+from atoll.federation.calls import Replies, Reply, Total, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import SCALAR, Info, Method
 from atoll.methods.client import Client
 from atoll.methods.server_optimizer import (

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.methods.base import register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel

@@ -11,7 +11,8 @@ import torch
 from atoll.cohort import Cohort
 from atoll.device import of_numpy
 from atoll.errors import AtollError
-from atoll.federation.protocol import Call, Federation, Replies, Reply, client_step
+from atoll.federation.calls import Call, Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import Batch
 from atoll.graph import Graph, node_mask
 from atoll.leaves import Ragged

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from atoll.errors import NoReplies
-from atoll.federation.protocol import Averaging, Federation, Total
+from atoll.federation.calls import Total
+from atoll.federation.protocol import Averaging, Federation
 from atoll.privacy.protections import Privacy
 from atoll.privacy.robust import RULES, needed, robustly
 from atoll.tree import Params, flat, nested

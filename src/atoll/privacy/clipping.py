@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Call, content_kinds
+from atoll.federation.calls import Call, content_kinds
 from atoll.federation.validation import Batch
 from atoll.leaves import Ragged
 from atoll.privacy.noise import Coins

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Call, Performer, content_kinds
+from atoll.federation.calls import Call, Performer, content_kinds
 from atoll.federation.validation import Batch
 from atoll.methods.base import Method
 from atoll.privacy.clipping import Clipping, Strength

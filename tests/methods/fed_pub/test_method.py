@@ -4,7 +4,7 @@ import torch
 from support import assert_same_model, make, train
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.federation.validation import without
 from atoll.methods.fed_pub import FedPub
 from atoll.methods.fed_pub.proxy import functional_similarity

@@ -29,9 +29,9 @@ from atoll.errors import AtollError, NoReplies
 from atoll.experiment.config import Experiment, describe
 from atoll.experiment.runner import load_parties, simulate
 from atoll.experiment.trial import SmallParties, on_small_parties
+from atoll.federation.calls import Call
 from atoll.federation.codec import step_answer, step_request
 from atoll.federation.inprocess import InProcess
-from atoll.federation.protocol import Call
 from atoll.federation.validation import Batch
 from atoll.methods.base import Method
 from atoll.tree import Tree, kind, take

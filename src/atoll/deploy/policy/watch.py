@@ -17,8 +17,8 @@ from atoll.deploy.policy.declared import Declared
 from atoll.deploy.policy.forms import forms_of, size_of
 from atoll.deploy.policy.judging import Refused
 from atoll.deploy.policy.rules import ALL, Policy
+from atoll.federation.calls import Call
 from atoll.federation.codec import Answer, Request
-from atoll.federation.protocol import Call
 from atoll.tree import Leaf, kind
 
 _PERFORMED, _TOTAL = "performed", "sent"

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.ada_fgl.branches import Branch, Heterophilous, Homophilous
 from atoll.methods.ada_fgl.knowledge import Knowledge, homophily, knowledge
 from atoll.methods.base import PRIVATE, Info, Method, register

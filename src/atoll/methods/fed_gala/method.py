@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client

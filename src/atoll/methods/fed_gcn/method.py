@@ -8,7 +8,8 @@ from torch import Tensor
 
 from atoll.device import of_numpy
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.graph import Graph, dense
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register

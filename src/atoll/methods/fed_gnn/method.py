@@ -9,7 +9,8 @@ import torch
 from atoll.cohort import Cohort
 from atoll.device import of_numpy
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client

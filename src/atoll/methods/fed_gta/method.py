@@ -5,7 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.tables import updated
 from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client

@@ -5,7 +5,8 @@ from dataclasses import field
 import torch
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.calls import Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.tables import updated
 from atoll.methods.base import PRIVATE, Info, Method, register
 from atoll.methods.client import Client, joined_trees

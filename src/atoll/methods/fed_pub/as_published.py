@@ -5,7 +5,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.tables import updated
 from atoll.masked import thresholded
 from atoll.methods.base import PRIVATE, Info, register

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.tables import updated
 from atoll.masked import filled, masked, masked_like, thresholded, unmasked
 from atoll.methods.base import PRIVATE, SCALAR, Info, Method, register

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Replies
+from atoll.federation.calls import Replies
 from atoll.methods.client import Client
 from atoll.methods.fed_pub.proxy import (
     ProxyKind,

@@ -5,7 +5,8 @@ from dataclasses import field
 import torch
 from torch import Tensor
 
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.calls import Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client

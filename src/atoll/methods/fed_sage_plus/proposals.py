@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from atoll.device import of_numpy
-from atoll.federation.protocol import Federation, Replies
+from atoll.federation.calls import Replies
+from atoll.federation.protocol import Federation
 from atoll.federation.validation import log
 from atoll.leaves import Ragged
 from atoll.rng import CohortRng

@@ -9,7 +9,8 @@ from torch import Tensor
 from atoll.cohort import Cohort
 from atoll.device import of_numpy
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import SCALAR, Info, Method, register
 from atoll.methods.client import Client
 from atoll.methods.gfl_appnp import any_encoder, jacobians

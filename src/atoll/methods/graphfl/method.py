@@ -5,7 +5,8 @@ from typing import Literal
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError, NoReplies
-from atoll.federation.protocol import Federation, Reply, client_step
+from atoll.federation.calls import Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.methods.base import register
 from atoll.methods.client import Client
 from atoll.methods.global_model import GlobalModel

@@ -10,7 +10,7 @@ import torch
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
 from atoll.graph import Graph
 from atoll.methods.base import Info, initial_model
 from atoll.methods.client import Client

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.graph import Graph, make_graph
 from atoll.methods.base import Info, Method, register
 from atoll.methods.client import Client

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from atoll.device import of_numpy
 from atoll.errors import AtollError
-from atoll.federation.protocol import Reply, client_step
+from atoll.federation.calls import Reply, client_step
 from atoll.leaves import Ragged
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from atoll.errors import AtollError
-from atoll.federation.protocol import Federation, Replies, Reply, client_step
+from atoll.federation.calls import Replies, Reply, client_step
+from atoll.federation.protocol import Federation
 from atoll.federation.tables import updated
 from atoll.graph import Graph
 from atoll.leaves import Like, Ragged, RaggedLike, Rows

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from atoll.federation.protocol import Reply, client_step
+from atoll.federation.calls import Reply, client_step
 from atoll.leaves import Ragged
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from atoll.device import of_numpy
-from atoll.federation.protocol import Call
+from atoll.federation.calls import Call
 from atoll.federation.validation import Batch
 from atoll.privacy.secure.fixed_point import encoded, fits
 from atoll.privacy.secure.party import Keys, Party

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from atoll.errors import AtollError, NoReplies
-from atoll.federation.protocol import Averaging, Federation, Replies, Total, content_kinds
+from atoll.federation.calls import Replies, Total, content_kinds
+from atoll.federation.protocol import Averaging, Federation
 from atoll.ops.similarity import mixed
 from atoll.privacy.secure.fixed_point import decoded
 from atoll.privacy.secure.masking import (
