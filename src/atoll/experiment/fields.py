@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -28,7 +29,7 @@ def build(
     """An instance of a dataclass from plain values, each checked against its field's type."""
     given = given or {}
     refuse_no_section(section, values)
-    hints = get_type_hints(cls)
+    hints = _types_of(cls)
     known = [f.name for f in fields(cls) if f.name not in given]  # type: ignore[arg-type]
     checked: dict[str, Any] = {}
     for key, value in values.items():
@@ -37,6 +38,12 @@ def build(
             raise unknown("config key", f"{section}.{key}", [f"{section}.{k}" for k in near])
         checked[key] = _checked(f"{section}.{key}", value, hints[key])
     return cls(**checked, **given)
+
+
+@cache
+def _types_of(cls: type[Any]) -> dict[str, Any]:
+    """The types of a class's fields, which are read off text: slow, and always the same."""
+    return get_type_hints(cls)
 
 
 def _checked(where: str, value: Any, hint: Any) -> Any:
