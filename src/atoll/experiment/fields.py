@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from atoll.data.stress import IN_DATA
 from atoll.errors import AtollError, unknown
@@ -29,7 +29,7 @@ def build(
     """An instance of a dataclass from plain values, each checked against its field's type."""
     given = given or {}
     refuse_no_section(section, values)
-    hints = _types_of(cls)
+    hints = _types_of(cast(Hashable, cls))
     known = [f.name for f in fields(cls) if f.name not in given]  # type: ignore[arg-type]
     checked: dict[str, Any] = {}
     for key, value in values.items():
@@ -41,7 +41,7 @@ def build(
 
 
 @cache
-def _types_of(cls: type[Any]) -> dict[str, Any]:
+def _types_of(cls: Any) -> dict[str, Any]:
     """The types of a class's fields, which are read off text: slow, and always the same."""
     return get_type_hints(cls)
 
