@@ -22,6 +22,7 @@ from rich.table import Table
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.runner import Parties, load_parties, simulate
+from atoll.experiment.threads import threads
 from atoll.graph import Graph
 
 Round = Callable[[], object]
@@ -35,9 +36,11 @@ def atoll_side(experiment: Experiment, parties: Parties) -> Round:
     def one_round() -> None:
         nonlocal state, r
         r += 1
-        fed.begin(r)
-        state = method.round(fed, state, r)
-        method.measure(fed, state)
+        # As in a run that was given so many threads.
+        with threads(torch.get_num_threads(), parties.graphs):
+            fed.begin(r)
+            state = method.round(fed, state, r)
+            method.measure(fed, state)
 
     return one_round
 
@@ -75,13 +78,13 @@ def main() -> None:
         )
         parties = load_parties(experiment)
         sides = [pyg_side(parties.graphs, 0.01), atoll_side(experiment, parties)]
-        for threads, clock, name in ((1, time.process_time, "CPU"), (2, time.perf_counter, "wall")):
-            torch.set_num_threads(threads)
+        for count, clock, name in ((1, time.process_time, "CPU"), (2, time.perf_counter, "wall")):
+            torch.set_num_threads(count)
             for side in sides:
                 measure(side, WARM_UP, clock)
             runs = [[measure(s, args.rounds, clock) for s in sides] for _ in range(args.repeats)]
             pyg, ours = (statistics.median(column) for column in zip(*runs, strict=True))
-            cells = (clients, threads, name, f"{pyg:.1f}", f"{ours:.1f}", f"{pyg / ours:.1f}")
+            cells = (clients, count, name, f"{pyg:.1f}", f"{ours:.1f}", f"{pyg / ours:.1f}")
             table.add_row(*map(str, cells))
     Console().print(table)
 

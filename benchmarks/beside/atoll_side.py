@@ -16,6 +16,7 @@ import torch
 from atoll.experiment.config import Experiment, resolve
 from atoll.experiment.memory import keep_freed_memory, return_freed_memory
 from atoll.experiment.parties import Parties, simulate
+from atoll.experiment.threads import threads
 from atoll.federation.calls import Replies
 from atoll.federation.inprocess import InProcess
 from atoll.graph import SPLITS, Graph
@@ -38,9 +39,12 @@ def play(path: Path, case: Order, gate: Gate) -> None:
         state = train_generators(experiment, fed, state, case["generator"], gate)
     while True:
         r += 1
-        fed.begin(r)
-        state = method.round(fed, state, r)
-        gate.passed(*means(method.measure(fed, state)))
+        # As in a run that was given so many threads.
+        with threads(torch.get_num_threads(), graphs):
+            fed.begin(r)
+            state = method.round(fed, state, r)
+            found = means(method.measure(fed, state))
+        gate.passed(*found)
 
 
 def experiment_of(case: Order) -> Experiment:

@@ -36,18 +36,17 @@ from atoll.experiment.result import Result, Size, load_result
 from atoll.experiment.rounds import Rounds
 from atoll.experiment.run_dir import is_complete, new_run_dir, store_setup
 from atoll.experiment.tables import store_progress, store_tables
+from atoll.experiment.threads import suitable_threads, threads
 from atoll.experiment.whole_graph import WholeGraph
 from atoll.federation.calls import Replies
 from atoll.federation.cluster import HERE, Engine, LostWorker, connected
 from atoll.federation.inprocess import InProcess
 from atoll.federation.workers import Workers
 from atoll.files import clear_leftovers, held
-from atoll.graph import Graph
 from atoll.tree import Kinds
 
 log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
-_ONE_THREAD_BELOW_NODES = 10_000
 _SECONDS_BETWEEN_TABLES = 3.0
 # Processes of a cluster that may be lost before a run gives up, without a checkpoint in between.
 _MOST_LOSSES = 3
@@ -132,7 +131,7 @@ class _Loop:
         self.told = Callbacks(self.callbacks)
         return_freed_memory()
         keep_freed_memory()
-        self.threads = self.experiment.run.threads or _suitable_threads(self.parties.graphs)
+        self.threads = self.experiment.run.threads or suitable_threads(self.parties.graphs)
         self.metric, said = chosen_metric(self.experiment, self.parties.graphs)
         if said:
             log.warning("%s", said)
@@ -180,7 +179,8 @@ class _Loop:
         return result
 
     def _run(self) -> Result:
-        with _threads(self.threads), _settled_objects(), _orderly_interrupt() as interrupted:
+        sharing = threads(self.threads, self.parties.graphs)
+        with sharing, _settled_objects(), _orderly_interrupt() as interrupted:
             try:
                 return self._past_losses(interrupted)
             finally:
@@ -250,22 +250,6 @@ class _Loop:
 
 def _cluster(engine: Engine) -> AbstractContextManager[Any]:
     return connected(engine) if engine.is_ray else nullcontext()
-
-
-def _suitable_threads(parties: list[Graph]) -> int:
-    """Below some ten thousand nodes, waking a second thread costs more than it does."""
-    small = sum(graph.nodes for graph in parties) < _ONE_THREAD_BELOW_NODES
-    return 1 if small else torch.get_num_threads()
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
