@@ -10,7 +10,7 @@ import pytest
 from atoll.data.parties import write_parties
 from atoll.deploy.engines import engine_named
 from atoll.deploy.identity import identity_of
-from atoll.deploy.keyring import public
+from atoll.deploy.keyring import enrol, public, revoke
 from atoll.deploy.kits import (
     engine_of,
     make_kits,
@@ -180,6 +180,24 @@ def test_a_roster_or_key_that_was_changed_is_one_sentence(tmp_path):
     (kits / "server" / "coordinator.key").unlink()
     with pytest.raises(AtollError, match=r"lacks the keys .* make a new kit with: atoll keys"):
         voice_of(kits / "server")
+
+
+def test_a_server_does_not_go_back_to_an_older_roster(tmp_path):
+    """As a backup of its kit would have it: who was revoked since would be heard again."""
+    kits, runs = tmp_path / "kits", tmp_path / "runs"
+    enrol(kits, ["north", "south"])
+    runs.mkdir()
+    older = (kits / "server" / "roster.signed").read_bytes()
+    assert voice_of(kits / "server", runs).knows("south")
+    revoke(kits, "south")
+    assert not voice_of(kits / "server", runs).knows("south")
+    (kits / "server" / "roster.signed").write_bytes(older)
+    with pytest.raises(AtollError, match="is number 3, and number 4 was in force here; put the"):
+        voice_of(kits / "server", runs)
+    shutil.copy(runs / "roster.signed", kits / "server" / "roster.signed")
+    assert not voice_of(kits / "server", runs).knows("south")
+    enrol(tmp_path / "others", ["north"])  # another federation begins in the same folder
+    assert voice_of(tmp_path / "others" / "server", runs).roster.serial == 2
 
 
 @pytest.mark.parametrize("name", ["nvflare", "flower"])

@@ -36,8 +36,8 @@ class Ended(Exception):
 def serve(kits: Path, runs: Path, host: str | None = None) -> None:
     """Run the server until a signal ends it; runs one after the other."""
     engine = engine_of(kits / "server")
-    voice_of(kits / "server")  # what is wrong with its keys is said before anything starts
     runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    voice_of(kits / "server", runs)  # what is wrong with its keys is said before anything starts
     before = {n: signal.signal(n, _end) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         with held(runs), ProcessGroup() as processes:

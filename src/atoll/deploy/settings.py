@@ -63,11 +63,15 @@ def site_from_environment() -> Door:
 
 def voice_from_environment() -> Voice:
     """The voice of this process's coordinator."""
+    from atoll.deploy.keyring import ROSTER
     from atoll.deploy.voice import voice_of
 
     if not os.environ.get(SERVER_KIT):
         raise AtollError(f"{SERVER_KIT} is not set; start the server with: atoll server")
-    return voice_of(Path(os.environ[SERVER_KIT]))
+    runs = Path(os.environ.get(RUNS, "runs"))
+    # A rehearsal on one machine has a new authority each time, and leaves nothing beside its runs.
+    lasting = (runs / ROSTER).is_file()
+    return voice_of(Path(os.environ[SERVER_KIT]), runs if lasting else None)
 
 
 def quiet_environment() -> dict[str, str]:

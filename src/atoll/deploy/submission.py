@@ -24,7 +24,9 @@ def hand_in(
     runs: Path, kits: Path, experiment: Experiment, terms: Terms, network: Path | None
 ) -> Path:
     """Put a run where the server finds it."""
-    voice_of(kits / "server")  # a coordinator without its key would end before it could say so
+    voice_of(
+        kits / "server", runs
+    )  # a coordinator without its key would end before it could say so
     plan = new_plan(engine_of(kits / "server").name, sites_of(kits), experiment, terms)
     if experiment.method.needs_network and network is None:
         raise needs_network(experiment.method.registered_name)

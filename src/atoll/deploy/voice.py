@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from atoll.deploy.envelope import Forged, Label, opened, sealed
-from atoll.deploy.keyring import COORDINATOR_KEY, public, roster_in, signing_key
-from atoll.deploy.roster import LARGEST_ROSTER, Roster
+from atoll.deploy.keyring import (
+    COORDINATOR_KEY,
+    ROSTER,
+    authority_in,
+    public,
+    roster_in,
+    signing_key,
+)
+from atoll.deploy.roster import LARGEST_ROSTER, Roster, read_roster
 from atoll.errors import AtollError
 from atoll.federation.codec import Request
+from atoll.files import PRIVATE, write_bytes
 
 _SIZE = struct.Struct(">I")
 # The first words to a site, which bring it the roster that the words after them are held against.
@@ -46,8 +55,12 @@ class Voice:
         return content
 
 
-def voice_of(kit: Path) -> Voice:
-    """The voice that a server's kit gives its coordinator."""
+def voice_of(kit: Path, runs: Path | None = None) -> Voice:
+    """The voice that a server's kit gives its coordinator.
+
+    ``runs`` is the server's folder of runs, which remembers the newest roster that was in force
+    there: an older kit, of a backup say, would have it hear again whom the authority has revoked.
+    """
     key = signing_key(kit / COORDINATOR_KEY)
     roster, content = roster_in(kit)
     if roster.coordinator != public(key):
@@ -55,7 +68,22 @@ def voice_of(kit: Path) -> Voice:
             f"the coordinator's key in '{kit}' is not the one on the roster; put the newest "
             f"'coordinator.key' and 'roster.signed' there."
         )
+    if runs is not None:
+        _refuse_older(runs / ROSTER, roster, content, kit)
     return Voice(key, roster, content)
+
+
+def _refuse_older(file: Path, roster: Roster, content: bytes, kit: Path) -> None:
+    newest = 0
+    with suppress(OSError, Forged):  # none yet, or of another authority
+        newest = read_roster(file.read_bytes(), authority_in(kit)).serial
+    if newest > roster.serial:
+        raise AtollError(
+            f"the roster in '{kit}' is number {roster.serial}, and number {newest} was in force "
+            f"here; put the newest '{ROSTER}' into the kit (this server's copy is '{file}')."
+        )
+    if newest < roster.serial and file.parent.is_dir():
+        write_bytes(file, content, PRIVATE)
 
 
 def sized(roster: bytes) -> bytes:
