@@ -1,8 +1,8 @@
 """Faults on real federations of this machine: sites and servers killed, stragglers, full disks.
 
-    python benchmarks/faults.py [killed] [returned] [straggler] [quorum] [crowd] [server]
-        [server-disk] [site-disk] [term] [clock] [--engine nvflare] [--method fed-pub] [--kills 10]
-        [--seeds 3] [--quorum N] [--folder DIR] [--keep]
+    python benchmarks/faults.py [killed] [returned] [straggler] [quorum] [smaller] [crowd]
+        [server] [server-disk] [site-disk] [term] [clock] [--engine nvflare]
+        [--method fed-pub] [--kills 10] [--seeds 3] [--quorum N] [--folder DIR] [--keep]
 
 Each case prints what it did and what it showed, and the exit code is 1 if one failed. Nothing can
 hang: every case has a bound. With ``--folder`` what runs leave behind stays there, and ``server``
@@ -13,6 +13,7 @@ disks need root. ``--keep`` puts the outcomes into docs/deployment.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -26,12 +27,14 @@ from pathlib import Path
 import polars
 
 import findings
+from atoll.deploy.journal import Journal
 from atoll.deploy.local import LocalFederation
 from atoll.errors import AtollError
 from atoll.experiment.checkpoint import load_checkpoint
 from atoll.experiment.result import Result
+from atoll.experiment.run_dir import is_complete
 from disasters import DISASTERS
-from rehearsal import CORA, Case, once, sizes_of, start_site_again
+from rehearsal import CORA, Case, once, sizes_of, start_server_again, start_site_again
 
 _BOUND = {"nvflare": 1200.0, "flower": 2400.0}
 _BOUND_PER_KILL = {"nvflare": 120.0, "flower": 400.0}
@@ -93,6 +96,32 @@ def quorum(case: Case) -> str:
     assert checkpoint is not None
     assert f"that of round {checkpoint[0]};" in sentence, sentence
     return f"stopped after round {checkpoint[0]}: “{sentence.partition(' (')[0]} ...”"
+
+
+def smaller(case: Case) -> str:
+    """The server and a site are killed, and only the server is started again: a quorum goes on."""
+    first = _first(case)
+
+    def harm(stage: LocalFederation) -> None:
+        stage.processes.members[f"site {first}"].kill()
+        stage.processes.members["the server"].kill()
+
+    with case.standing("run") as (stage, again):
+        with contextlib.suppress(AtollError):
+            again(once(harm, after=3))
+        assert not is_complete(case.run_dir), "nothing stopped it"
+        stopped = int(Journal(case.run_dir).status()["round"])
+        del stage.processes.members[f"site {first}"]  # nobody waits for it to come up
+        start_server_again(stage)
+        began, went_on = time.monotonic(), []
+        result = again(once(lambda _: went_on.append(time.monotonic() - began), stopped + 1))
+    sizes = sizes_of(result)
+    assert list(sizes) == list(range(1, case.experiment.run.rounds + 1)), sizes
+    assert {r for r, size in sizes.items() if size == 3} == set(range(1, stopped + 1)), sizes
+    return (
+        f"after round {stopped}; the two that were left made the next one {went_on[0]:.0f} s "
+        f"later, and all {len(sizes)} to the end"
+    )
 
 
 def crowd(case: Case, seeds: int) -> str:
@@ -159,6 +188,7 @@ CASES = {
     "returned": (returned, {"rounds": 60, "deadline": 5.0}),
     "straggler": (straggler, {"rounds": 6, "deadline": 3.0}),
     "quorum": (quorum, {"rounds": 40, "deadline": 5.0, "patience": 15.0}),
+    "smaller": (smaller, {"rounds": 12, "deadline": 30.0, "patience": 300.0, "quorum": 2}),
     "crowd": (crowd, {"rounds": 100, "deadline": 20.0, "patience": 300.0, "of": CORA}),
     **DISASTERS,
 }

@@ -9,6 +9,12 @@ import pytest
 
 from atoll.deploy.engines import engine_named
 from atoll.deploy.enrolment import install_answer, make_request, sign_request
+from atoll.deploy.enrolment_server import (
+    install_server_answer,
+    is_of_a_server,
+    make_server_request,
+    sign_server_request,
+)
 from atoll.deploy.identity import identity_of
 from atoll.deploy.kits import found, make_kits, revoke_site, sites_of
 from atoll.deploy.voice import voice_of
@@ -202,3 +208,94 @@ def test_requests_of_another_engine_are_refused(tmp_path):
     file, _ = make_request(tmp_path / "south", engine_named("nvflare"), "south")
     with pytest.raises(AtollError, match="is for nvflare; the federation in"):
         sign_request(tmp_path / "kits", file)
+
+
+def server_enrolled(tmp_path, engine, **options):
+    """A server's kits, made there, signed at the authority, installed there."""
+    request, asked = make_server_request(tmp_path / "there", engine, SERVER)
+    answer, seen, authority = sign_server_request(tmp_path / "kits", request, **options)
+    kit, trusted = install_server_answer(tmp_path / "there", answer)
+    assert (asked, authority) == (seen, trusted)
+    assert is_of_a_server(request)
+    assert is_of_a_server(answer)
+    return kit
+
+
+def test_a_server_s_secret_keys_never_leave_it(engine, tmp_path):
+    kit = server_enrolled(tmp_path, engine)
+    own = secrets_in(kit) | secrets_in(kit.parent / "operator")
+    assert len(own) == {"nvflare": 3, "flower": 2}[engine.name]  # Flower's operator has none
+    assert not own & secrets_in(tmp_path / "kits")
+    assert not secrets_in(tmp_path / "kits" / "server")
+    assert not secrets_in(tmp_path / "kits" / "operator")
+    made = [p for side in (kit, kit.parent / "operator") for p in side.rglob("*")]
+    assert [p for p in made if p.stat().st_mode & 0o077] == []
+
+
+def test_kits_of_a_server_s_own_making_are_as_those_that_the_authority_made(engine, tmp_path):
+    """And sites that were signed before and after hear the new coordinator."""
+    before = enrolled(tmp_path, engine, "north")
+    found(tmp_path / "others", engine, SERVER)
+    kit = server_enrolled(tmp_path, engine)
+    after = enrolled(tmp_path, engine, "south")
+
+    def names(folder):
+        return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+    assert names(kit) == names(tmp_path / "others" / "server")
+    registered = {"sites/north.pub"} if engine.name == "flower" else set()
+    operator = names(kit.parent / "operator") - {"atoll.json"}
+    assert operator - registered == names(tmp_path / "others" / "operator")
+    for name in ("startup/fed_server.json", "local/resources.json", "kit.json"):
+        if (kit / name).is_file():
+            theirs = tmp_path / "others" / "server" / name
+            assert json.loads((kit / name).read_text()) == json.loads(theirs.read_text())
+    voice = voice_of(kit)
+    assert voice.knows("north")
+    old, new = (identity_of(k, tmp_path / f"state-{k.name}") for k in (before, after))
+    old.learn(voice.signed_roster)
+    assert old.coordinator == new.coordinator == bytes.fromhex(voice.roster.coordinator)
+
+
+def test_a_server_is_renewed_on_purpose(engine, tmp_path):
+    kit = server_enrolled(tmp_path, engine)
+    old = voice_of(kit).roster.coordinator
+    shutil.move(kit.parent, tmp_path / "old")
+    request, _ = make_server_request(tmp_path / "there", engine, SERVER)
+    with pytest.raises(AtollError, match=r"has keys already; .* --renew coordinator --sign FILE"):
+        sign_server_request(tmp_path / "kits", request)
+    answer, *_ = sign_server_request(tmp_path / "kits", request, renew="coordinator")
+    roster = voice_of(install_server_answer(tmp_path / "there", answer)[0]).roster
+    assert roster.coordinator != old
+    assert old in roster.revoked
+    with pytest.raises(AtollError, match="its key was revoked"):
+        sign_server_request(tmp_path / "kits", tmp_path / "old" / "coordinator.request")
+    with pytest.raises(AtollError, match="no answer to this kit's request"):
+        install_server_answer(tmp_path / "old", answer)
+
+
+@pytest.mark.parametrize("what", ["server", "signs", "operator", "given", "roster"])
+def test_what_a_server_and_the_authority_send_is_refused_if_it_was_changed(what, engine, tmp_path):
+    request, _ = make_server_request(tmp_path / "there", engine, SERVER)
+    answer, *_ = sign_server_request(tmp_path / "kits", request)
+    file, use = (
+        (answer, lambda: install_server_answer(tmp_path / "there", answer))
+        if what in ("given", "roster")
+        else (request, lambda: sign_server_request(tmp_path / "kits", request))
+    )
+    line, _, text = file.read_bytes().partition(b"\n")
+    table = json.loads(text)
+    table[what] = {"server": {}, "operator": {}} if what == "given" else "localhost:1"
+    if what == "signs":
+        table[what] = "00" * 32
+    file.write_bytes(line + b"\n" + json.dumps(table, indent=1).encode() + b"\n")
+    with pytest.raises(AtollError, match="is not signed by the"):
+        use()
+
+
+def test_a_server_s_keys_are_not_made_over_others(engine, tmp_path):
+    (tmp_path / "operator").mkdir()
+    with pytest.raises(AtollError, match="is there already"):
+        make_server_request(tmp_path, engine, SERVER)
+    with pytest.raises(AtollError, match="write --server as HOST:PORT"):
+        make_server_request(tmp_path / "there", engine, "")

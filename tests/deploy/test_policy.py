@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from atoll.federation.calls import Call
 from atoll.federation.codec import Request, decode_answer, step_request
 from atoll.leaves import Ragged
 from atoll.methods.base import methods
+from atoll.methods.exposure import exposure
 from plugin_files import sha256, trap
 from small_federations import community_parties
 from thread_fleet import deployed
@@ -60,6 +62,21 @@ def test_it_refuses_those_that_expose_and_says_how_to_opt_in(name):
         BUILT_IN,
     )
     assert failing(name, opted) == {}
+
+
+def test_every_method_that_was_measured_above_the_limit_needs_a_word():
+    """Links from what is sent of nodes, training nodes from models, features of nodes."""
+    text = (Path(__file__).parents[2] / "docs" / "privacy-leaks.md").read_text()
+    table = text.partition("<!-- leaks -->")[2].partition("<!-- /leaks -->")[0]
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in table.strip().splitlines()]
+    looked = ("links by what is sent of nodes, server", "membership, server")
+    columns = [rows[0].index(name) for name in (*looked, "features of nodes, server")]
+    scores = {
+        row[0]: [float(row[c].split()[0]) for c in columns if row[c] != "-"] for row in rows[2:]
+    }
+    above = {name for name, found in scores.items() if max(found, default=0.0) > 0.65}
+    assert {"fed-gala", "fed-gnn", "fed-gcn", "fed-mlp", "no-augment"} <= above
+    assert {name for name in above if exposure(methods[name]()) is None} == set()
 
 
 def test_a_method_that_wraps_an_exposing_one_exposes_as_much():

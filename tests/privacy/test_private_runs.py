@@ -6,12 +6,15 @@ import json
 import numpy as np
 import polars
 import pytest
+from rich.console import Console
 
 from atoll.errors import AtollError, Interrupted
 from atoll.experiment import runner
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import resume, run_experiment
 from atoll.privacy.accounting import epsilon_of
+from atoll.report.facts import report_facts
+from atoll.report.tables import comparison
 
 SMALL = {
     "method": {"name": "fed-avg"},
@@ -37,6 +40,21 @@ def test_epsilon_is_in_every_row_and_in_the_summary(tmp_path):
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["figures"]["epsilon"] == expected[-1] == result.figures["epsilon"]
     assert any("method.evaluates=global" in remark for remark in result.remarks)
+
+
+def test_epsilon_is_in_reports_and_tables(tmp_path):
+    results = [run_experiment(small(), tmp_path / "noised")]
+    results += [run_experiment(small(privacy={}), tmp_path / "plain")]
+    expected = epsilon_of(5.0, 6, 1e-5)
+    facts = report_facts([tmp_path / "noised"], with_data=False)
+    [method] = [m for group in facts["groups"] for m in group["methods"]]
+    assert method["epsilon"] == pytest.approx(expected, abs=1e-3)
+    console = Console(width=200, record=True)
+    console.print(comparison(results))
+    shown = console.export_text()
+    assert "epsilon" in shown
+    assert f"{expected:.3f}" in shown
+    assert "none" in shown
 
 
 def test_clients_that_sit_rounds_out_spend_less(tmp_path):

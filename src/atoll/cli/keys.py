@@ -27,15 +27,21 @@ def keys(
     engine: Engine = "nvflare",
     request: Annotated[
         str,
-        typer.Option(metavar="SITE", help="At a site: make its keys, and a request to be signed."),
+        typer.Option(
+            metavar="SITE",
+            help="At a site, or at the server ("
+            "'coordinator', with --server): make its keys, and a request to be signed.",
+        ),
     ] = "",
     sign: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="At the authority: enrol the site of this request."),
+        typer.Option(metavar="FILE", help="At the authority: enrol whoever made this request."),
     ] = None,
     install: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="At the site: complete its kit with this answer."),
+        typer.Option(
+            metavar="FILE", help="At who made the request: complete its kit with the answer."
+        ),
     ] = None,
     revoke: Annotated[
         str, typer.Option(metavar="SITE", help="From now on nothing that this site says counts.")
@@ -51,8 +57,9 @@ def keys(
 ) -> None:
     """Make what each side needs: certificates and keys, one folder per side.
 
-    Each site makes its own keys with --request, the authority signs them with --sign, and the site
-    installs the answer with --install; the two compare the fingerprints that are printed. With
+    Each site, and the server under the name 'coordinator', makes its own keys with --request, the
+    authority signs them with --sign, and who asked installs the answer with --install; the two
+    compare the fingerprints that are printed. With
     --server alone, or with the first --sign, an authority is made. --sites makes all kits in one
     place, for rehearsals. Give the server 'server' and 'operator', and keep 'authority' offline.
     """
@@ -66,7 +73,7 @@ def keys(
             "alone, to make an authority."
         )
     if request:
-        _request(out, engine, request)
+        _request(out, engine, request, server)
     elif install is not None:
         _install(out, install)
     elif sign is not None:
@@ -88,10 +95,17 @@ def keys(
         print(f"the server needs the newest roster in its kit: {roster}")
 
 
-def _request(out: Path, engine: str, site: str) -> None:
+def _request(out: Path, engine: str, site: str, server: str) -> None:
     from atoll.deploy.engines import engine_named
     from atoll.deploy.enrolment import make_request
+    from atoll.deploy.enrolment_server import make_server_request
+    from atoll.deploy.keyring import COORDINATOR
 
+    if site == COORDINATOR:
+        file, printed = make_server_request(out, engine_named(engine), server)
+        print(f"made the server's keys in {out / 'server'} and {out / 'operator'}; they stay there")
+        print(f"send the authority {file}, and read it this fingerprint: {printed}")
+        return
     file, printed = make_request(out, engine_named(engine), site)
     print(f"made the keys of {site} in {out / f'site-{site}'}; they stay there")
     print(f"send the authority {file}, and read it this fingerprint: {printed}")
@@ -99,17 +113,26 @@ def _request(out: Path, engine: str, site: str) -> None:
 
 def _sign(out: Path, file: Path, server: str, renew: str) -> None:
     from atoll.deploy.enrolment import sign_request
+    from atoll.deploy.enrolment_server import is_of_a_server, sign_server_request
 
-    made, printed, authority = sign_request(out, file, server, renew)
-    print(f"the request's fingerprint; it must be what the site reads to you: {printed}")
-    print(f"send the site {made}, and read it the authority's fingerprint: {authority}")
+    whose, sign = (
+        ("server", sign_server_request) if is_of_a_server(file) else ("site", sign_request)
+    )
+    made, printed, authority = sign(out, file, server, renew)
+    print(f"the request's fingerprint; it must be what the {whose} reads to you: {printed}")
+    print(f"send the {whose} {made}, and read it the authority's fingerprint: {authority}")
 
 
 def _install(out: Path, file: Path) -> None:
     from atoll.deploy.enrolment import install_answer
+    from atoll.deploy.enrolment_server import install_server_answer, is_of_a_server
 
-    kit, authority = install_answer(out, file)
+    of_server = is_of_a_server(file)
+    kit, authority = (install_server_answer if of_server else install_answer)(out, file)
     print(f"the authority's fingerprint; it must be what the authority reads to you: {authority}")
+    if of_server:
+        print(f"start the server with: atoll server --kits {out} --runs FOLDER")
+        return
     print(f"start the site with: atoll client --kit {kit} --data FOLDER")
 
 

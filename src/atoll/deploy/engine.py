@@ -60,6 +60,21 @@ class Engine(ABC):
     ) -> None:
         """Complete a kit that has the engine's secret key with what the authority answered."""
 
+    @abstractmethod
+    def request_side(self, kit: Path, side: str, server: str) -> str:
+        """As :meth:`request`, for the ``side`` ``server`` or ``operator``; ``server`` is the name
+        that sites dial. Empty where a side has no secret of the engine's."""
+
+    @abstractmethod
+    def sign_side(self, out: Path, side: str, server: str, request: str) -> dict[str, str]:
+        """As :meth:`sign`, for such a side; what was made here for it before is removed."""
+
+    @abstractmethod
+    def install_side(
+        self, kit: Path, side: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        """As :meth:`install`, for such a side."""
+
     def forget(self, out: Path, site: str) -> None:
         """Remove what :meth:`make_kits` has made for a site, as far as it is still here."""
         shutil.rmtree(out / f"site-{site}", ignore_errors=True)

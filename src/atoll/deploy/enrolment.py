@@ -38,7 +38,7 @@ from atoll.deploy.roster import Roster, SiteKeys, read_roster
 from atoll.errors import AtollError
 from atoll.files import PRIVATE, folder_whole, for_its_owner, write_bytes, write_json, write_text
 
-_REQUEST, _ANSWER = b"atoll request for keys\0", b"atoll answer to a request\0"
+REQUEST, ANSWER = b"atoll request for keys\0", b"atoll answer to a request\0"
 # What no honest request or answer exceeds.
 _LARGEST = 2**22
 
@@ -65,22 +65,22 @@ def make_request(out: Path, engine: Engine, site: str) -> tuple[Path, str]:
         write_json(part / "atoll.json", {"engine": engine.name, "name": site}, PRIVATE)
         key = signing_key(part / SIGNING_KEY)
     asked = {"name": site, "engine": engine.name, "keys": keys._asdict(), "engine_part": shown}
-    content = _signed(key, _REQUEST, asked)
+    content = as_signed(key, REQUEST, asked)
     write_bytes(file, content)
     return file, fingerprint(content)
 
 
 def read_request(file: Path) -> tuple[Request, str]:
     """A request that its own key has signed, and its print."""
-    content, line, text = _parts(file)
-    table = _table(text, file)
+    content, line, text = parts_of(file)
+    table = table_of(text, file)
     try:
         keys = SiteKeys(str(table["keys"]["signs"]), str(table["keys"]["opens"]))
         asked = Request(str(table["name"]), str(table["engine"]), keys, str(table["engine_part"]))
         signs, opens = (bytes.fromhex(key) for key in keys)
     except (KeyError, TypeError, ValueError):
-        raise _damaged(file) from None
-    right = len(signs) == len(opens) == 32 and is_signed(signs, line, _REQUEST + text)
+        raise damaged(file) from None
+    right = len(signs) == len(opens) == 32 and is_signed(signs, line, REQUEST + text)
     if not right:
         raise AtollError(
             f"'{file}' is not signed by the key that it names; have the site make it anew."
@@ -120,14 +120,14 @@ def sign_request(out: Path, file: Path, server: str = "", renew: str = "") -> tu
         }
         key = signing_key(out / "authority" / AUTHORITY_KEY)
         made = out / f"{asked.name}.answer"
-        write_bytes(made, _signed(key, _ANSWER, answer), PRIVATE)
+        write_bytes(made, as_signed(key, ANSWER, answer), PRIVATE)
     return made, printed, fingerprint(authority_in(out / "authority"))
 
 
 def install_answer(out: Path, file: Path) -> tuple[Path, str]:
     """Complete a site's kit with the authority's answer: the kit, and the authority's print."""
-    _, line, text = _parts(file)
-    answer = _table(text, file)
+    _, line, text = parts_of(file)
+    answer = table_of(text, file)
     checked_name(str(answer.get("name")))
     kit = out / f"site-{answer['name']}"
     facts = facts_of(kit)
@@ -136,10 +136,10 @@ def install_answer(out: Path, file: Path) -> tuple[Path, str]:
         server, roster = str(answer["server"]), str(answer["roster"]).encode()
         given = {str(name): str(value) for name, value in answer["given"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise _damaged(file) from None
-    if not is_signed(authority, line, _ANSWER + text):
+        raise damaged(file) from None
+    if not is_signed(authority, line, ANSWER + text):
         raise AtollError(f"'{file}' is not signed by the authority that it names; get it anew.")
-    own = _roster(roster, authority, file).sites.get(facts["name"])
+    own = roster_of(roster, authority, file).sites.get(facts["name"])
     mine = public(signing_key(kit / SIGNING_KEY))
     if answer.get("engine") != facts["engine"] or own is None or own.signs != mine:
         raise AtollError(
@@ -175,24 +175,24 @@ def _refuse_taken(sites: Any, revoked: Any, asked: Request, renew: str) -> None:
         raise AtollError(f"a key of '{asked.name}' is another site's; have it make a new request.")
 
 
-def _roster(content: bytes, authority: bytes, file: Path) -> Roster:
+def roster_of(content: bytes, authority: bytes, file: Path) -> Roster:
     try:
         return read_roster(content, authority)
     except (Forged, ValueError, KeyError, TypeError):
-        raise _damaged(file) from None
+        raise damaged(file) from None
 
 
-def _signed(key: Any, tag: bytes, table: dict[str, Any]) -> bytes:
+def as_signed(key: Any, tag: bytes, table: dict[str, Any]) -> bytes:
     text = json.dumps(table, indent=1).encode() + b"\n"
     signature: bytes = key.sign(tag + text)
     return signature.hex().encode() + b"\n" + text
 
 
-def _parts(file: Path) -> tuple[bytes, bytes, bytes]:
+def parts_of(file: Path) -> tuple[bytes, bytes, bytes]:
     """A file's content, its signature, and what that is over."""
     try:
         if file.stat().st_size > _LARGEST:
-            raise _damaged(file)
+            raise damaged(file)
         content = file.read_bytes()
     except OSError:
         raise AtollError(f"there is no file '{file}'; name the one that was sent.") from None
@@ -200,18 +200,18 @@ def _parts(file: Path) -> tuple[bytes, bytes, bytes]:
     try:
         return content, bytes.fromhex(line.decode()), text
     except ValueError:
-        raise _damaged(file) from None
+        raise damaged(file) from None
 
 
-def _table(text: bytes, file: Path) -> dict[str, Any]:
+def table_of(text: bytes, file: Path) -> dict[str, Any]:
     try:
         table = json.loads(text)
     except (ValueError, RecursionError):
-        raise _damaged(file) from None
+        raise damaged(file) from None
     if not isinstance(table, dict):
-        raise _damaged(file)
+        raise damaged(file)
     return table
 
 
-def _damaged(file: Path) -> AtollError:
+def damaged(file: Path) -> AtollError:
     return AtollError(f"'{file}' is no request or answer of atoll keys, or damaged; get it anew.")

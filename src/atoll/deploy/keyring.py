@@ -130,6 +130,11 @@ def _found(out: Path) -> None:
     write_bytes(out / "authority" / ROSTER, first, PRIVATE)
 
 
+def new_coordinator_key(kit: Path) -> str:
+    """A coordinator's secret key in its kit; returns its public half."""
+    return _write(kit / COORDINATOR_KEY, Ed25519PrivateKey.generate())
+
+
 def new_site_keys(kit: Path) -> SiteKeys:
     """A site's two secret keys in its kit; returns their public halves."""
     signs = _write(kit / SIGNING_KEY, Ed25519PrivateKey.generate())

@@ -34,7 +34,7 @@ from atoll.errors import AtollError, unknown
 from atoll.files import for_its_owner, hold_until_the_end, write_json
 
 log = logging.getLogger("atoll")
-_SIDES = ("server", "operator")
+SIDES = ("server", "operator")
 _FEDERATION = "federation.json"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 
@@ -93,7 +93,7 @@ def _make(
     host, port = checked_address(server)
     with for_its_owner():
         begun = (out / "authority" / AUTHORITY_KEY).is_file()
-        elsewhere = [out / side for side in _SIDES if begun and not (out / side).is_dir()]
+        elsewhere = [out / side for side in SIDES if begun and not (out / side).is_dir()]
         engine.make_kits(out, host, port, sites)
         for kit in elsewhere:  # the server has its own, and needs no second one
             shutil.rmtree(kit)

@@ -1,7 +1,7 @@
-"""A site's certificate for NVIDIA FLARE: the site asks for it, the authority's root key signs it.
+"""Certificates for NVIDIA FLARE: a site or a server asks, the authority's root key signs.
 
-FLARE's certificates are plain x509. A site's key is RSA, because FLARE's client signs with it when
-it logs in.
+FLARE's certificates are plain x509. Keys are RSA, because FLARE's client signs with its own when it
+logs in.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -20,6 +21,14 @@ from atoll.errors import AtollError
 from atoll.files import PRIVATE, write_bytes
 
 _BITS, _DAYS = 2048, 360
+
+
+class Subject(NamedTuple):
+    """Whom FLARE takes the owner of a certificate for."""
+
+    name: str
+    organization: str
+    role: str | None = None
 
 
 def make_request(key_file: Path, site: str) -> str:
@@ -36,11 +45,14 @@ def make_request(key_file: Path, site: str) -> str:
     return request.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def signed(state: Path, site: str, organization: str, request: str) -> dict[str, str]:
-    """The certificate of a site, and the root's. Of the request, only its key is taken over."""
+def signed(
+    state: Path, asks: str, subject: Subject, request: str, host: str | None = None
+) -> dict[str, str]:
+    """The certificate of whoever ``asks``, and the root's. Of the request, only its key is taken
+    over. ``host`` is the name that a server is dialled by."""
     from nvflare.lighter.utils import Identity, generate_cert, serialize_cert
 
-    asked = _read(request, site)
+    asked = _read(request, asks)
     known = json.loads(state.read_text())
     root = x509.load_pem_x509_certificate(known["root_cert"].encode())
     key = serialization.load_pem_private_key(known["root_pri_key"].encode(), None)
@@ -49,10 +61,11 @@ def signed(state: Path, site: str, organization: str, request: str) -> dict[str,
         raise AtollError("the authority's root certificate has expired; make new kits elsewhere.")
     [issuer] = root.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     certificate = generate_cert(
-        subject=Identity(site, organization),
+        subject=Identity(*subject),
         issuer=Identity(str(issuer.value)),
         signing_pri_key=key,
         subject_pub_key=asked.public_key(),
+        server_default_host=host,
         not_valid_before=now,
         not_valid_after=min(root.not_valid_after_utc, now + datetime.timedelta(days=_DAYS)),
     )

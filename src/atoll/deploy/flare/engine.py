@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atoll.deploy.engine import Engine, Launch
+from atoll.deploy.flare import kits
 from atoll.deploy.flare.kits import install, keep_storage_in, make_kits, request, sign
 from atoll.deploy.flare.operator import FlareOperator
 from atoll.deploy.operator import Operator
@@ -34,6 +35,17 @@ class Flare(Engine):
         self, kit: Path, site: str, server: str, port: int, given: Mapping[str, str]
     ) -> None:
         install(kit, site, server, port, given)
+
+    def request_side(self, kit: Path, side: str, server: str) -> str:
+        return kits.request_side(kit, side, server)
+
+    def sign_side(self, out: Path, side: str, server: str, request: str) -> dict[str, str]:
+        return kits.sign_side(out, side, server, request)
+
+    def install_side(
+        self, kit: Path, side: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        kits.install_side(kit, side, server, port, given)
 
     def server(self, kit: Path, host: str | None = None) -> Launch:
         if host is not None:

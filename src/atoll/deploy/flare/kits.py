@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from atoll.deploy.flare.certificates import check_given, make_request, signed
+from atoll.deploy.flare.certificates import Subject, check_given, make_request, signed
 from atoll.errors import AtollError
 from atoll.files import PRIVATE, folder_whole, make_folder, write_bytes, write_json
 
 OPERATOR = "operator@atoll.org"
 _ORG, _PROJECT = "atoll", "atoll"
+_ROLE = "project_admin"
 _KEY = Path("startup") / "client.key"
+# Certificate and key of each kind of kit, by their common name.
+_NAMED = {"server": "server", "operator": "client"}
+_LONGEST_NAME = 64  # of a certificate's owner
 _SECONDS_WITHOUT_HEARTBEAT = 40
 # The only classes of ours that FLARE may make.
 CONTROLLER, EXECUTOR = (
@@ -71,30 +75,67 @@ def request(kit: Path, site: str) -> str:
 
 def sign(out: Path, site: str, asked: str) -> dict[str, str]:
     """See :meth:`atoll.deploy.engine.Engine.sign`."""
-    return signed(out / "authority" / _PROJECT / "state" / "cert.json", site, _ORG, asked)
+    return signed(_state(out), site, Subject(site, _ORG), asked)
+
+
+def request_side(kit: Path, side: str, server: str) -> str:
+    """See :meth:`atoll.deploy.engine.Engine.request_side`."""
+    if len(server) > _LONGEST_NAME:
+        raise AtollError(f"'{server}' is too long a name for a certificate; at most 64 letters.")
+    return make_request(kit / "startup" / f"{_NAMED[side]}.key", side)
+
+
+def sign_side(out: Path, side: str, server: str, asked: str) -> dict[str, str]:
+    """See :meth:`atoll.deploy.engine.Engine.sign_side`."""
+    shutil.rmtree(out / side, ignore_errors=True)
+    if side == "server":
+        return signed(_state(out), side, Subject(server, _ORG), asked, server)
+    return signed(_state(out), side, Subject(OPERATOR, _ORG, _ROLE), asked)
+
+
+def _state(out: Path) -> Path:
+    return out / "authority" / _PROJECT / "state" / "cert.json"
 
 
 def install(kit: Path, site: str, server: str, port: int, given: Mapping[str, str]) -> None:
-    """See :meth:`atoll.deploy.engine.Engine.install`.
+    """See :meth:`atoll.deploy.engine.Engine.install`."""
+    _complete(kit, f"site-{site}", "client", site, (server, port, [site]), given)
+
+
+def install_side(kit: Path, side: str, server: str, port: int, given: Mapping[str, str]) -> None:
+    """See :meth:`atoll.deploy.engine.Engine.install_side`."""
+    owner = {"server": server, "operator": OPERATOR}[side]
+    _complete(kit, side, _NAMED[side], owner, (server, port, []), given)
+
+
+def _complete(
+    kit: Path,
+    folder: str,
+    named: str,
+    owner: str,
+    federation: tuple[str, int, Sequence[str]],
+    given: Mapping[str, str],
+) -> None:
+    """All of a kit but its secret key, which is there.
 
     Settings and scripts are made here, by FLARE's own tool, under an authority that is thrown away
-    at once: so they are this site's own, and the true authority's answer has certificates alone.
+    at once: so they are this kit's own, and the true authority's answer has certificates alone.
     """
     try:
         certificate, root = given["certificate"].encode(), given["root"].encode()
     except KeyError:
         raise AtollError("the answer has no certificates; get it anew.") from None
-    check_given(kit / _KEY, certificate, root, site)
-    with tempfile.TemporaryDirectory(dir=kit) as folder:
-        made = _provision(Path(folder), server, port, [site]) / site
-        own = {"client.crt": certificate, "rootCA.pem": root, "client.key": None}
+    check_given(kit / "startup" / f"{named}.key", certificate, root, owner)
+    with tempfile.TemporaryDirectory(dir=kit) as workspace:
+        made = _provision(Path(workspace), *federation) / owner
+        own = {f"{named}.crt": certificate, "rootCA.pem": root, f"{named}.key": None}
         for path in sorted(made.rglob("*")):
             if path.is_file() and path.name not in own:
                 write_bytes(kit / path.relative_to(made), path.read_bytes(), _mode(path))
     for name, content in own.items():
         if content is not None:
             write_bytes(kit / "startup" / name, content, PRIVATE)
-    _own_rules(kit, f"site-{site}")
+    _own_rules(kit, folder)
 
 
 def _mode(path: Path) -> int:
@@ -133,7 +174,7 @@ def _provision(workspace: Path, server: str, port: int, sites: Sequence[str]) ->
                 "admin_port": port,
             },
             *({"name": site, "type": "client", "org": _ORG} for site in sites),
-            {"name": OPERATOR, "type": "admin", "org": _ORG, "role": "project_admin"},
+            {"name": OPERATOR, "type": "admin", "org": _ORG, "role": _ROLE},
         ],
         "builders": [
             {

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from atoll.errors import AtollError
-from atoll.files import PRIVATE, write_bytes
+from atoll.files import PRIVATE, write_bytes, write_text
 
 _DAYS = 360
 
@@ -46,25 +46,53 @@ def make_authority(folder: Path) -> None:
 
 def make_server_certificate(authority: Path, folder: Path, host: str) -> None:
     """A server's ``server.key`` and ``server.pem``, for the name or address that sites dial."""
+    request = make_server_request(folder / "server.key")
+    write_text(folder / "server.pem", server_certificate(authority, host, request), PRIVATE)
+
+
+def make_server_request(key_file: Path) -> str:
+    """A server's secret key, and a request (PKCS #10) for a certificate of its public half."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    write_bytes(key_file, _pem(key), PRIVATE)
+    request = x509.CertificateSigningRequestBuilder().subject_name(_name("server"))
+    return request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def server_certificate(authority: Path, host: str, request: str) -> str:
+    """The certificate of a server; of the request, only its key is taken over."""
+    try:
+        asked = x509.load_pem_x509_csr(request.encode())
+        key = asked.public_key()
+    except ValueError:
+        raise AtollError("the request has no certificate request in it; make it anew.") from None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not asked.is_signature_valid:
+        raise AtollError("the certificate request is not signed by its key; make it anew.")
     signer = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
     issuer = x509.load_pem_x509_certificate((authority / "ca.pem").read_bytes())
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    key = ec.generate_private_key(ec.SECP256R1())
     # Its own processes and its operator dial loopback.
     here = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     names: list[x509.GeneralName] = list(dict.fromkeys((_host(host), *here)))
     authority_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = (
-        _builder(_name(host), issuer.subject, key.public_key())
+        _builder(_name(host), issuer.subject, key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(authority_id, critical=False)
         .sign(signer, hashes.SHA256())
     )
-    write_bytes(folder / "server.key", _pem(key), PRIVATE)
-    write_bytes(
-        folder / "server.pem", certificate.public_bytes(serialization.Encoding.PEM), PRIVATE
-    )
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def check_server_certificate(key_file: Path, certificate: str) -> None:
+    """Refuse a certificate that is not for this key."""
+    key = serialization.load_pem_private_key(key_file.read_bytes(), None)
+    try:
+        own = x509.load_pem_x509_certificate(certificate.encode())
+    except ValueError:
+        raise AtollError("the answer has no certificate; get it anew.") from None
+    if own.public_key() != key.public_key():
+        raise AtollError("the certificate is not for this kit's key; send its newest request.")
 
 
 def make_site_key(private: Path, public: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from atoll.deploy.engine import Engine, Launch
+from atoll.deploy.flower import kits
 from atoll.deploy.flower.front import can_tell_users
 from atoll.deploy.flower.kits import (
     forget,
@@ -44,6 +45,17 @@ class Flower(Engine):
         self, kit: Path, site: str, server: str, port: int, given: Mapping[str, str]
     ) -> None:
         install(kit, server, port, given)
+
+    def request_side(self, kit: Path, side: str, server: str) -> str:
+        return kits.request_side(kit, side)
+
+    def sign_side(self, out: Path, side: str, server: str, request: str) -> dict[str, str]:
+        return kits.sign_side(out, side, server, request)
+
+    def install_side(
+        self, kit: Path, side: str, server: str, port: int, given: Mapping[str, str]
+    ) -> None:
+        kits.install_side(kit, side, server, port, given)
 
     def forget(self, out: Path, site: str) -> None:
         super().forget(out, site)

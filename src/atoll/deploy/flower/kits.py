@@ -68,6 +68,41 @@ def install(kit: Path, server: str, port: int, given: Mapping[str, str]) -> None
     write_json(kit / "kit.json", {"server": server, "port": port, "engine": "flower"}, PRIVATE)
 
 
+def request_side(kit: Path, side: str) -> str:
+    """See :meth:`atoll.deploy.engine.Engine.request_side`. An operator has no key of Flower's."""
+    from atoll.deploy.flower.certificates import make_server_request
+
+    return make_server_request(kit / "server.key") if side == "server" else ""
+
+
+def sign_side(out: Path, side: str, server: str, asked: str) -> dict[str, str]:
+    """See :meth:`atoll.deploy.engine.Engine.sign_side`. The operator's folder, with the keys that
+    sites are registered with, stays: nothing in it is secret."""
+    from atoll.deploy.flower.certificates import server_certificate
+
+    authority = out / "authority"
+    given = {"root": (authority / "ca.pem").read_text()}
+    if side == "server":
+        return given | {"certificate": server_certificate(authority, server, asked)}
+    registered = sorted((out / "operator" / PUBLIC_KEYS).glob("*.pub"))
+    return given | {f"{PUBLIC_KEYS}/{file.stem}": file.read_text() for file in registered}
+
+
+def install_side(kit: Path, side: str, server: str, port: int, given: Mapping[str, str]) -> None:
+    """See :meth:`atoll.deploy.engine.Engine.install_side`."""
+    from atoll.deploy.flower.certificates import check_server_certificate, checked_site_key
+
+    if side == "server":
+        certificate = given.get("certificate", "")
+        check_server_certificate(kit / "server.key", certificate)
+        write_text(kit / "server.pem", certificate, PRIVATE)
+    for name, shown in given.items():
+        folder, _, site = name.partition("/")
+        if folder == PUBLIC_KEYS and side == "operator" and Path(site).name == site:
+            write_text(public_key(kit, site), checked_site_key(shown, site), PRIVATE)
+    install(kit, server, port, given)
+
+
 def forget(operator: Path, site: str) -> None:
     """The operator registers a site's key no more, and reckons with no SuperNode of it."""
     public_key(operator, site).unlink(missing_ok=True)
