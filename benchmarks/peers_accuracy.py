@@ -4,9 +4,10 @@
     python benchmarks/peers_accuracy.py pubmed-10:moon --set model.dropout=0 --peer dropout=0.0
 
 Both sides begin as in ``peers.py``: the same parts, the same settings. ``--set`` changes one of
-Atoll's (``method.``, ``model.``), ``--peer`` one of OpenFGL's own command line. Reported is the
-test accuracy in the round with the best validation accuracy among the first so many rounds, the
-mean over clients; over seeds, the mean and the standard deviation. The cut stays the same.
+Atoll's (``method.``, ``model.``), ``--peer`` one of OpenFGL's own command line or, as
+``config.NAME``, of its settings of the method. Reported is the test accuracy in the round with the
+best validation accuracy among the first so many rounds, the mean over clients; over seeds, the mean
+and the standard deviation. The cut stays the same.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ def changed(order: dict[str, Any], ours: list[str], peers: list[str]) -> dict[st
         name, _, text = setting.partition("=")
         section, _, option = name.partition(".")
         order["options" if section == "method" else section][option] = value(text)
-    pairs = (setting.partition("=") for setting in peers)
-    return order | {"arguments": {name: value(text) for name, _, text in pairs}}
+    pairs = {name: value(text) for name, _, text in (setting.partition("=") for setting in peers)}
+    own = {n.removeprefix("config."): v for n, v in pairs.items() if n.startswith("config.")}
+    rest = {n: v for n, v in pairs.items() if not n.startswith("config.")}
+    return order | {"config": order["config"] | own, "arguments": rest}
 
 
 def best_of(scores: Scores, rounds: int) -> float:
@@ -74,6 +77,8 @@ def run(args: argparse.Namespace) -> None:
                 best = [best_of(scores, rounds) for scores in found]
                 mean, std = statistics.mean(best), statistics.pstdev(best)
                 cells.append(f"{rounds}: {mean:.1f} ± {std:.1f}")
+            if args.each:
+                cells.append(" ".join(f"{100 * test:.1f}" for _, test in found[0]))
             what = " ".join(args.set if side.name == "atoll" else args.peer)
             print(f"{case.name} {side.name} {what} | {' | '.join(cells)}", flush=True)
 
@@ -84,6 +89,7 @@ def main() -> None:
     )
     parser.add_argument("case", help="FEDERATION:METHOD")
     parser.add_argument("--rounds", nargs="+", type=int, default=[16, 30, 100])
+    parser.add_argument("--each", action="store_true", help="also each round's, of the first seed")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", nargs="+", default=[], metavar="method.NAME=VALUE")
     parser.add_argument("--peer", nargs="+", default=[], metavar="NAME=VALUE")

@@ -36,6 +36,8 @@ from atoll.experiment.memory import keep_freed_memory
 from atoll.experiment.parties import load_parties
 from atoll.files import write_json
 from atoll.methods.base import Info
+from atoll.methods.fed_pub.proxy import proxy_cohort
+from atoll.models.base import Model
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse
@@ -104,6 +106,22 @@ def kernels(clients: int) -> Iterator[Kernel]:
     yield from sparse_kernels(cohort, params_K["conv1.weight"])
     yield from dense_kernels(cohort, params_K["conv2.weight"])
     yield from model_kernels(experiment.method.optimizer, model, params_K)
+    yield similarity(experiment.method.model, params_K, info)
+
+
+def similarity(model: Model, params_K: Params, info: Info) -> Kernel:
+    """What FED-PUB's server makes of every round's models, on a graph of 500 nodes."""
+    proxy = proxy_cohort("sbm", info.features, info.classes, 0.01, info.clients, info.dtype, 0)
+    nodes, weights = proxy.sizes[0], params_K["conv1.weight"]
+
+    def embed() -> Tensor:
+        with torch.no_grad():
+            return model.mean_embedding(params_K, proxy)
+
+    moved = (weights.numel() + nodes * info.features) * FLOAT
+    return Kernel(
+        "FED-PUB: all models on the proxy graph", embed, moved, 2 * nodes * weights.numel()
+    )
 
 
 def sparse_kernels(cohort: Cohort, weight_K: Tensor) -> Iterator[Kernel]:
