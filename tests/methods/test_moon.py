@@ -50,7 +50,8 @@ def test_it_is_the_papers_loss_also_where_some_sit_out(optimizer, nodes):
         "moon", 4, optimizer, mu=2.0, tau=0.3, nodes=nodes, fraction=0.5
     )
     expected = plain_moon(start, who, optimizer, 2.0, 0.3, nodes)
-    same(under(outcome.server, "model"), expected)
+    # Adam magnifies how processors round: by 1e-10 between two of them.
+    same(under(outcome.server, "model"), expected, tolerance=1e-9)
 
 
 def test_without_weight_it_is_fed_avg_and_says_so():
