@@ -1,6 +1,7 @@
 """Files of kept cells."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_what_is_kept_is_read_back(paper, tmp_path):
     assert path.read_text() == text
     assert kept_cells() == before
     assert [len(cell.array) for cell in before if cell.column == "alone"] == [3, 3]
+
+
+def test_cells_that_are_kept_at_the_same_moment_are_all_there(tmp_path):
+    name = "fed-pub/table-4"
+    recipe = load_recipe(name)
+    cells = list(load_cells(RESULTS, recipe).values())[:24]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda cell: store_cells(tmp_path, recipe, [cell]), cells))
+    assert list(load_cells(tmp_path, recipe).values()) == cells
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from atoll.errors import AtollError
-from atoll.files import write_text
+from atoll.files import held, write_text
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.layers import Layers, Place, layered
 from atoll.reproduction.recipe import Recipe
+
+# Keeping a cell takes milliseconds; a disk that is slow must not lose one.
+_PATIENCE = 60.0
 
 
 def load_cells(out: Path, recipe: Recipe) -> dict[Place, Cell]:
@@ -37,11 +40,12 @@ def load_cells(out: Path, recipe: Recipe) -> dict[Place, Cell]:
 
 def store_cells(out: Path, recipe: Recipe, cells: Iterable[Cell]) -> None:
     """Keep cells beside those that are kept already, in the recipe's order."""
-    # Read anew each time: another process may be at work on other rows.
-    kept = load_cells(out, recipe) | {(cell.row, cell.column): cell for cell in cells}
-    order = [place for t in recipe.targets if (place := (t.row, t.column)) in kept]
-    text = text_of([kept[place] for place in order])
-    write_text(out / f"{recipe.name}.json", text)
+    path = out / f"{recipe.name}.json"
+    # Read anew each time, and by one process at a time: another may be at work on other rows.
+    with held(path.parent, seconds=_PATIENCE):
+        kept = load_cells(out, recipe) | {(cell.row, cell.column): cell for cell in cells}
+        order = [place for t in recipe.targets if (place := (t.row, t.column)) in kept]
+        write_text(path, text_of([kept[place] for place in order]))
 
 
 def cells_of(recipe: Recipe, text: str) -> dict[Place, Cell]:
