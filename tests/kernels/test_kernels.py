@@ -71,7 +71,7 @@ def test_a_sparse_product_writes_its_own_rows_and_no_others(width, dtype):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_products_of_clients_of_all_sizes(width, dtype):
     torch.manual_seed(0)
-    sizes = (0, 1, 5, 6, 13, 64)
+    sizes = (0, 1, 5, 6, 13, 33, 64, 100)
     h = torch.randn(sum(sizes), 24, dtype=dtype, requires_grad=True)
     w = torch.randn(len(sizes), 24, width, dtype=dtype, requires_grad=True)
 

@@ -16,32 +16,48 @@ from atoll.kernels.vectors import (
 )
 
 
+# Terms that are summed for all rows before the next ones, where A is read across its rows: these
+# lie far apart in memory, and of so few the processor keeps what the rows beside need.
+_TERMS = 32
+
+
 @numba.njit(nogil=True, cache=True)
 def _product(a, from_a, down, along, rows, terms, b, from_b, wide_b, columns, out, to, wide):
     """``A B`` with at least as many columns as a vector has numbers; see ``vectors._tile``."""
     lanes = lanes_of(b)
     block = TILE_VECTORS * lanes
+    at_once = _TERMS if along > down else max(terms, 1)
     j = 0
     while j < columns:
         full = j + block <= columns
         if not full and j + lanes > columns:
             j = columns - lanes  # the last vector once more, as far back as it must begin
-        i = 0
-        while i < rows:
-            a_i, b_j, out_ij = from_a + i * down, from_b + j, to + i * wide + j
-            if i + TILE_ROWS <= rows:
-                if full:
-                    tile_wide(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
-                else:
-                    tile_narrow(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
-                i += TILE_ROWS
-            else:
-                if full:
-                    row_wide(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
-                else:
-                    row_narrow(a, a_i, down, along, terms, b, b_j, wide_b, out, out_ij, wide)
-                i += 1
+        for p in range(0, max(terms, 1), at_once):
+            _columns(
+                a, from_a + p * along, down, along, rows, min(at_once, terms - p),
+                b, from_b + p * wide_b + j, wide_b, out, to + j, wide, full, p > 0,
+            )  # fmt: skip
         j += block if full else lanes
+
+
+@numba.njit(nogil=True, cache=True)
+def _columns(a, from_a, down, along, rows, terms, b, b_j, wide_b, out, to, wide, full, more):
+    """Some terms of all rows of one block of columns."""
+    i = 0
+    while i < rows:
+        a_i, out_i = from_a + i * down, to + i * wide
+        if i + TILE_ROWS <= rows:
+            if full:
+                tile_wide(a, a_i, down, along, terms, b, b_j, wide_b, out, out_i, wide, more)
+            else:
+                tile_narrow(a, a_i, down, along, terms, b, b_j, wide_b, out, out_i, wide, more)
+            i += TILE_ROWS
+        else:
+            if full:
+                row_wide(a, a_i, down, along, terms, b, b_j, wide_b, out, out_i, wide, more)
+            else:
+                row_narrow(a, a_i, down, along, terms, b, b_j, wide_b, out, out_i, wide, more)
+            i += 1
 
 
 @numba.njit(nogil=True, cache=True)

@@ -78,17 +78,20 @@ def _sum_of_rows(vectors: int) -> Any:
 
 def _tile(height: int, vectors: int) -> Any:
     @intrinsic
-    def tile(_, a, from_a, down, along, terms, b, from_b, wide_b, out, to, wide):
+    def tile(_, a, from_a, down, along, terms, b, from_b, wide_b, out, to, wide, more):
         """A block of ``A B``, of some rows and of as many numbers as so many vectors have.
 
         All arrays are flat: the entries of A begin at ``from_a``, ``down`` apart from row to row
         and ``along`` from term to term; rows of B and of the result are ``wide_b`` and ``wide``.
+        With ``more`` these are further terms of sums that are in the result already.
         """
         whole = types.int64
-        signature = types.void(a, whole, whole, whole, whole, b, whole, whole, out, whole, whole)
+        signature = types.void(
+            a, whole, whole, whole, whole, b, whole, whole, out, whole, whole, types.boolean
+        )
 
         def generate(context, builder, signature, args):
-            _, from_a, down, along, terms, _, from_b, wide_b, _, to, wide = args
+            _, from_a, down, along, terms, _, from_b, wide_b, _, to, wide, more = args
             a, b, out = (
                 context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 5, 8)
             )
@@ -113,11 +116,18 @@ def _tile(height: int, vectors: int) -> Any:
                     ]
                 return made
 
-            first = ir.Constant(_INDEX, 0)
-            sums = _loop(builder, first, terms, [zero] * (height * vectors), add)
-            for i in range(height):
-                row = builder.add(to, builder.mul(wide, ir.Constant(_INDEX, i)))
-                block = builder.bitcast(builder.gep(out.data, [row]), vector.as_pointer())
+            rows = [builder.add(to, builder.mul(wide, ir.Constant(_INDEX, i))) for i in range(height)]
+            blocks = [
+                builder.bitcast(builder.gep(out.data, [row]), vector.as_pointer()) for row in rows
+            ]
+            is_more = builder.trunc(more, ir.IntType(1))
+            begun = [
+                builder.select(is_more, load(builder, block, j), zero)
+                for block in blocks
+                for j in range(vectors)
+            ]
+            sums = _loop(builder, ir.Constant(_INDEX, 0), terms, begun, add)
+            for i, block in enumerate(blocks):
                 for j in range(vectors):
                     store(builder, sums[i * vectors + j], block, j)
             return context.get_dummy_value()
