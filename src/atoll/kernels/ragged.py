@@ -15,7 +15,6 @@ from atoll.kernels.vectors import (
     tile_wide,
 )
 
-
 # Terms that are summed for all rows before the next ones, where A is read across its rows: these
 # lie far apart in memory, and of so few the processor keeps what the rows beside need.
 _TERMS = 32

@@ -116,7 +116,9 @@ def _tile(height: int, vectors: int) -> Any:
                     ]
                 return made
 
-            rows = [builder.add(to, builder.mul(wide, ir.Constant(_INDEX, i))) for i in range(height)]
+            rows = [
+                builder.add(to, builder.mul(wide, ir.Constant(_INDEX, i))) for i in range(height)
+            ]
             blocks = [
                 builder.bitcast(builder.gep(out.data, [row]), vector.as_pointer()) for row in rows
             ]
