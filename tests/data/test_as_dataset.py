@@ -74,6 +74,14 @@ def test_graphs_and_datasets_are_taken_too():
             as_dataset(given, "bank")
 
 
+def test_a_refusal_says_where_options_of_an_object_are_set():
+    graph = networkx.path_graph(4)
+    networkx.set_node_attributes(graph, "x", "club")
+    said = complaint(as_dataset, graph)
+    assert "has no attribute 'label'; set label to the one that plays its part" in said
+    assert said.endswith("those of data=atoll.data.from_networkx(graph, ...).")
+
+
 def test_what_is_no_graph_is_refused():
     assert "data is a list, which is no graph; give a dataset's name" in complaint(
         atoll.run, data=[1, 2]

@@ -204,16 +204,106 @@ def test_the_fraud_table_is_the_same_for_the_same_seed(tmp_path):
     assert one != other
 
 
-def test_a_rare_class_is_weighed_and_the_reason_is_said(files):
-    rows = "".join(f"{n};{n % 7};{'yes' if n < 3 else 'no'}\n" for n in range(40))
-    edges = "".join(f"{n},{n + 1}\n" for n in range(39))
-    check = files("id;size;fraud\n" + rows, "a,b\n" + edges)
+def fraud(rare, rows=400, kinds=("yes", "no"), parts="", owners=""):
+    """Nodes of which so many are of the first kind, and the edges of a path through all."""
+    extra = "".join(f";{name}" for name, text in (("split", parts), ("bank", owners)) if text)
+    lines = [f"id;size;fraud{extra}"]
+    for n in range(rows):
+        more = "".join(f";{text(n)}" for text in (parts, owners) if text)
+        kind = kinds[0] if n < rare else kinds[1 + n % (len(kinds) - 1)]
+        lines.append(f"{n};{n % 7};{kind}{more}")
+    return "\n".join([*lines, ""]), "a,b\n" + "".join(f"{n},{n + 1}\n" for n in range(rows - 1))
+
+
+def test_a_rare_class_is_weighed_and_measured_and_the_reason_is_said(files):
+    check = files(*fraud(39))
     assert check.experiment()["task"] == {"class_weight": "balanced"}
+    assert check.experiment()["run"] == {"metric": "pr_auc"}
     why = "\n".join(said(check, "note"))
-    assert "the class 'yes' is rare, 3 of 40 labelled nodes" in why
+    assert (
+        "the class 'yes' is rare, 39 of 400 labelled nodes: always answering 'no' would score "
+        "90.25 % accuracy, so rounds are chosen by pr_auc (run.metric)" in why
+    )
     assert "the model is 'sage', which keeps a node's own columns apart" in why
-    often = "id;size;fraud\n" + rows.replace(";no\n", ";yes\n", 2)
-    assert "task" not in files(often, "a,b\n" + edges).experiment()
+    often = files(*fraud(40)).experiment()
+    assert "task" not in often
+    assert "run" not in often
+
+
+def test_a_rare_class_of_many_is_measured_without_ranks(files):
+    check = files(*fraud(20, kinds=("yes", "no", "perhaps")))
+    assert check.experiment()["run"] == {"metric": "macro_f1"}
+
+
+def test_a_class_too_rare_to_be_in_validation_leaves_the_metric_to_the_run(files):
+    check = files(*fraud(9))
+    assert check.experiment()["task"] == {"class_weight": "balanced"}
+    assert "run" not in check.experiment()
+    assert "choose rounds by pr_auc if validation nodes are of both classes" in "\n".join(
+        said(check, "note")
+    )
+
+
+def test_training_nodes_that_the_table_names_say_what_is_rare(files):
+    """As in a run: 9 of 100 of all nodes, but 9 of the first 50, which train."""
+    check = files(*fraud(9, 100, parts=lambda n: "train" if n < 50 else "val"))
+    assert "task" not in check.experiment()
+    assert "run" not in check.experiment()
+    # 12 of 100, of which 2 of 50 train; they validate at one bank, where nobody else does.
+    parts = lambda n: "train" if n < 2 or 12 <= n < 60 else "val"
+    check = files(*fraud(12, 100, parts=parts, owners=lambda n: "north" if n < 12 else "south"))
+    assert check.experiment()["task"] == {"class_weight": "balanced"}
+    assert "2 of 50 training nodes" in "\n".join(said(check, "note"))
+    assert "run" not in check.experiment()
+    check = files(*fraud(12, 100, parts=parts, owners=lambda n: ("north", "south")[n % 2]))
+    assert check.experiment()["run"] == {"metric": "pr_auc"}
+
+
+def test_words_for_an_unknown_label_are_mentioned(files):
+    nodes, edges = fraud(60, kinds=("yes", "no", "NA"))
+    [note] = [text for text in said(files(nodes, edges), "note") if "unknown" in text]
+    assert note == (
+        "in 170 rows the label is a word for an unknown one (first: 'NA' in line 63) and counts as "
+        "a class of its own; empty these entries of 'fraud' if they are unknown."
+    )
+
+
+def test_columns_are_left_out_or_categories_as_one_says(files):
+    rows = "".join(f"{n};{n} kg;{n % 7};{n % 2};x\n" for n in range(40))
+    edges = "a,b\n" + "".join(f"{n},{n + 1}\n" for n in range(39))
+    check = files("id;mass;age;label;shop\n" + rows, edges, leave_out=["mass"], categorical=["age"])
+    assert said(check, "error") == []
+    assert check.settings["features"] == ["age"]
+    assert check.settings["categorical"] == ["age"]
+    assert loaded(check).feature_names == tuple(f"age={n}" for n in range(7))
+    check = files("id;mass;age;label\n1;2;3;4\n2;2;3;5\n", "a,b\n1,2\n", leave_out=["mas"])
+    assert "column of 'people.csv' (--leave-out) 'mas': did you mean 'mass'?" in "\n".join(
+        said(check, "error")
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "source", "target"),
+    [
+        ("nach,von", "von", "nach"),
+        ("to,from", "from", "to"),
+        ("payee,payer", "payer", "payee"),
+        ("receiver_id,other", "other", "receiver_id"),
+        ("x,y", "x", "y"),
+    ],
+)
+def test_edges_lead_where_their_ends_names_say(header, source, target, files):
+    nodes, _ = fraud(100)
+    check = files(nodes, f"{header}\n1,2\n", directed=True)
+    assert (check.settings["source"], check.settings["target"]) == (source, target)
+
+
+def test_counts_that_might_be_ids_are_no_ends(files):
+    """Every count is the id of a node, too."""
+    nodes, _ = fraud(100)
+    edges = "count,one,other\n" + "".join(f"{n % 3},{n},{n + 7}\n" for n in range(50))
+    check = files(nodes, edges)
+    assert (check.settings["source"], check.settings["target"]) == ("one", "other")
 
 
 def test_a_column_of_numbers_with_a_unit_is_an_error(files):

@@ -22,6 +22,13 @@ def check(
     drop_unknown: Annotated[
         bool, typer.Option("--drop-unknown", help="Leave out edges that end at no listed node.")
     ] = False,
+    leave_out: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column that is no feature.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column that is categories whatever it holds."),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="The config to write, for: atoll run atoll.toml.")
     ] = Path("atoll.toml"),
@@ -51,6 +58,8 @@ def check(
         weight=weight,
         directed=directed,
         drop_unknown=drop_unknown,
+        leave_out=leave_out or (),
+        categorical=categorical or (),
     )
     if found.usable:
         write_config(found, out)

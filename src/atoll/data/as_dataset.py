@@ -32,11 +32,22 @@ def as_dataset(data: Any, owner: str | None = None) -> Dataset:
     if getattr(data, "edge_index", None) is not None:
         return from_pyg(data, owner=_attribute(data, owner), directed=_is_directed(data))
     if all(hasattr(data, part) for part in ("nodes", "edges", "is_directed")):
-        return from_networkx(data, owner=owner or "", directed=data.is_directed())
+        return _of_networkx(data, owner)
     raise AtollError(
         f"data is a {type(data).__name__}, which is no graph; give a dataset's name, a PyG Data "
         f"with x, edge_index and y, a NetworkX graph, or an atoll.Graph."
     )
+
+
+def _of_networkx(graph: Any, owner: str | None) -> Dataset:
+    """A refusal may name options, which are not those of whoever was given the graph."""
+    try:
+        return from_networkx(graph, owner=owner or "", directed=graph.is_directed())
+    except AtollError as problem:
+        raise AtollError(
+            f"{problem} Options such as label and missing are those of "
+            f"data=atoll.data.from_networkx(graph, ...)."
+        ) from problem
 
 
 def _attribute(data: Any, owner: str | None) -> Any:

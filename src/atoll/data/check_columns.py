@@ -12,6 +12,8 @@ from atoll.data.table_dates import are_dates, are_other_dates, no_iso_dates
 from atoll.data.table_numbers import is_gap
 from atoll.data.table_units import common_unit, has_unit
 
+# How a column is used that holds categories although some of its entries are numbers.
+LISTED = "feature: categories, as listed"
 _MOST_CATEGORIES = 1000
 _MOSTLY = 0.8
 _TO_BE_CORRECTED = ("number with a unit", "date, not ISO")
@@ -115,7 +117,7 @@ def _use(kind: str, distinct: int, rows: int) -> str:
     if distinct > _MOST_CATEGORIES or (distinct > 20 and 2 * distinct > rows):
         return "left out: too many different texts"
     if kind == "text and numbers":
-        return "feature: categories, as listed"
+        return LISTED
     return "feature: categories" if kind in ("text", "yes or no") else "feature: vector"
 
 

@@ -18,7 +18,14 @@ _OWNERS = (
 )  # fmt: skip
 _MOST_CLASSES = 50
 _MOST_OWNERS = 200
-_SOURCES = ("source", "from", "src", "sender", "payer", "node1", "a")
+_SOURCES = (
+    "source", "from", "src", "sender", "payer", "node1", "a", "von", "absender", "quelle", "de",
+    "origen", "origine", "da",
+)  # fmt: skip
+_TARGETS = (
+    "target", "to", "dst", "dest", "destination", "receiver", "recipient", "payee", "node2", "b",
+    "nach", "an", "empfänger", "ziel", "destino", "destinataire",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,16 +49,27 @@ def find_ends(nodes: Opened, edges: Opened, id: str = "") -> Ends | None:
             end: float(edges.text(end).is_in(ids.implode()).fill_null(False).mean() or 0.0)  # type: ignore[arg-type]
             for end in edges.frame.columns
         }
-        first, *rest = sorted(shares, key=lambda end: -shares[end])[:2]
+        first, *rest = sorted(shares, key=lambda end: _likely(edges, end, shares[end]))[:2]
         if not rest or shares[rest[0]] == 0:
             continue
         pair = sorted((first, rest[0]), key=edges.frame.columns.index)
-        if pair[1].lower() in _SOURCES and pair[0].lower() not in _SOURCES:
+        if _from(pair[1]) > _from(pair[0]):
             pair.reverse()
         share = shares[first] + shares[rest[0]]
         if best is None or share > best[0]:
             best = share, Ends(column, *pair)
     return None if best is None else best[1]
+
+
+def _likely(edges: Opened, end: str, share: float) -> tuple[float, int, int]:
+    """Least for the likeliest end: small numbers, as counts are, may be ids of nodes as well."""
+    return -round(share, 1), -abs(_from(end)), -_distinct(edges.text(end))
+
+
+def _from(column: str) -> int:
+    """Whether a column is called like the end that edges come from (1), or like the other (-1)."""
+    words = {column.lower(), *re.split(r"[\W_]+", column.lower())}
+    return bool(words & set(_SOURCES)) - bool(words & set(_TARGETS))
 
 
 def find_label(nodes: Opened, taken: Collection[str]) -> str:

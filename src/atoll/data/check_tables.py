@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars
 
-from atoll.data.check_columns import Profile, profiles, sample_of
+from atoll.data.check_columns import LISTED, Profile, profiles, sample_of
 from atoll.data.check_files import Opened, open_file
+from atoll.data.check_found import Check
 from atoll.data.check_roles import (
     Ends,
     find_ends,
@@ -22,62 +22,12 @@ from atoll.data.check_roles import (
     possible_labels,
 )
 from atoll.data.check_training import suggested
+from atoll.data.table_numbers import MISSING_WORDS
 from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.graph import SPLITS
 
 _LOG_ABOVE = 5.0
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong (an ``error``) or worth knowing (a ``note``), and how often."""
-
-    severity: Literal["error", "note"]
-    text: str
-    count: int
-
-
-@dataclass
-class Check:
-    """What a check found; ``settings`` are the options of ``--data tables``.
-
-    ``training`` has the sections of a config that say what to train.
-    """
-
-    columns: list[Profile] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    settings: dict[str, Any] = field(default_factory=dict)
-    training: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def usable(self) -> bool:
-        return not any(problem.severity == "error" for problem in self.problems)
-
-    def error(self, text: str, count: int = 1) -> None:
-        self.problems.append(Problem("error", text, count))
-
-    def note(self, text: str, count: int = 1) -> None:
-        self.problems.append(Problem("note", text, count))
-
-    def summary(self) -> dict[str, Any]:
-        """The plain facts, ready for JSON."""
-        return {
-            "usable": self.usable,
-            "columns": [asdict(column) for column in self.columns],
-            "problems": [asdict(problem) for problem in self.problems],
-            "settings": self.settings,
-            "training": self.training,
-        }
-
-    def experiment(self) -> dict[str, dict[str, Any]]:
-        """The sections of a config file that ``atoll run`` takes as it is."""
-        sections = {"data": {"name": "tables", **self.settings}}
-        if "owner" in self.settings:
-            sections["partition"] = {"name": "natural"}
-        if "split" in self.settings:
-            sections["split"] = {"kind": "public"}
-        return sections | self.training
 
 
 def check_tables(
@@ -90,8 +40,13 @@ def check_tables(
     weight: str = "",
     directed: bool = False,
     drop_unknown: bool = False,
+    leave_out: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> Check:
-    """What two files hold, how each column would be used, and everything that is wrong."""
+    """What two files hold, how each column would be used, and everything that is wrong.
+
+    ``leave_out`` and ``categorical`` say how columns of the nodes are used, whatever they hold.
+    """
     check = Check(settings={"unknown_ends": "drop"} if drop_unknown else {})
     opened = {}
     for side, path in (("nodes", nodes), ("edges", edges)):
@@ -102,7 +57,8 @@ def check_tables(
     check.columns = [p for side, file in opened.items() for p in profiles(file, side, {})]
     given = {"id": id, "label": label, "owner": owner}
     if len(opened) == 2:
-        _check_both(check, opened["nodes"], opened["edges"], given, weight, directed)
+        asked = dict.fromkeys(leave_out, "left out: as asked") | dict.fromkeys(categorical, LISTED)
+        _check_both(check, opened["nodes"], opened["edges"], given, weight, directed, asked)
     return check
 
 
@@ -113,6 +69,7 @@ def _check_both(
     given: dict[str, str],
     weight: str,
     directed: bool,
+    asked: dict[str, str],
 ) -> None:
     settings = check.settings
     settings |= {"nodes": nodes.path, "edges": edges.path}
@@ -124,6 +81,11 @@ def _check_both(
             )
             given = given | {option: ""}
             weight = "" if option == "weight" else weight
+    for name, use in asked.items():
+        if name not in nodes.frame.columns:
+            option = "categorical" if use == LISTED else "leave-out"
+            text = f"column of '{nodes.path}' (--{option})"
+            check.error(str(unknown(text, name, nodes.frame.columns)))
     ends = find_ends(nodes, edges, given["id"])
     if ends is None:
         swapped = find_ends(edges, nodes) is not None
@@ -145,13 +107,13 @@ def _check_both(
     weight = weight or find_weight(edges, taken={ends.source, ends.target}, note=check.note)
     settings |= {"id": ends.id, "label": label, "source": ends.source, "target": ends.target}
     settings |= {name: value for name, value in (("owner", owner), ("split", split)) if value}
-    roles = {ends.id: "id", label: "label", owner: "owner", split: "split"}
+    roles = asked | {ends.id: "id", label: "label", owner: "owner", split: "split"}
     found = profiles(nodes, "nodes", {k: v for k, v in roles.items() if k}, check.error, check.note)
     roles = {ends.source: "source", ends.target: "target", weight: "weight"}
     check.columns = found + profiles(edges, "edges", {k: v for k, v in roles.items() if k})
     _check_ids(check, nodes, edges, ends)
     if label:
-        _check_labels(check, nodes, label)
+        _check_labels(check, nodes, label, split, owner)
     if owner:
         _check_owners(check, nodes, owner)
     if weight:
@@ -170,7 +132,7 @@ def _reading(
         check.error(f"'{nodes.path}' has no column that could be a feature; add at least one.")
     if any(column.use.startswith("left out") for column in found):
         settings["features"] = [c.column for c in found if c.use.startswith("feature")]
-    categorical = [c.column for c in found if c.use == "feature: categories, as listed"]
+    categorical = [c.column for c in found if c.use == LISTED]
     if categorical:
         settings["categorical"] = categorical
     if any(
@@ -241,10 +203,9 @@ def _count(check: Check, file: Opened, column: str, where: polars.Series, what: 
         )
 
 
-def _check_labels(check: Check, nodes: Opened, label: str) -> None:
+def _check_labels(check: Check, nodes: Opened, label: str, split: str, owner: str) -> None:
     labels = nodes.text(label)
-    classes = labels.drop_nulls().value_counts(sort=True)
-    if classes.height < 2:
+    if labels.drop_nulls().n_unique() < 2:
         check.error(
             f"'{nodes.path}', column '{label}': there is one class; two are needed to learn."
         )
@@ -253,9 +214,24 @@ def _check_labels(check: Check, nodes: Opened, label: str) -> None:
         check.note(
             f"{labels.null_count()} of {len(labels)} nodes have no label.", labels.null_count()
         )
-    check.training, why = suggested(classes)
+    _check_unknown(check, nodes, label, labels)
+    parts, owners = (nodes.text(name) if name else None for name in (split, owner))
+    check.training, why = suggested(labels, parts, owners)
     for sentence in why:
         check.note(sentence)
+
+
+def _check_unknown(check: Check, nodes: Opened, label: str, labels: polars.Series) -> None:
+    """Words that likely stand for an unknown label, but would be classes."""
+    plain = labels.str.strip_chars().str.to_lowercase()
+    rows = plain.is_in([*MISSING_WORDS, "unknown"]).fill_null(False).arg_true()
+    if len(rows):
+        check.note(
+            f"in {len(rows)} rows the label is a word for an unknown one "
+            f"({sample_of(nodes, labels, rows)}) and counts as a class of its own; empty these "
+            f"entries of '{label}' if they are unknown.",
+            len(rows),
+        )
 
 
 def _check_owners(check: Check, nodes: Opened, owner: str) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from atoll.data.check_training import RARE
 from atoll.errors import AtollError
 from atoll.experiment.config import Experiment
 from atoll.graph import Graph
 from atoll.tasks.metrics import RANKING, always
 from atoll.tasks.nodes import Classification, training_counts
-
-# A class of two is rare below this share of the training nodes.
-RARE = 0.1
 
 
 def metric_of(experiment: Experiment) -> str:

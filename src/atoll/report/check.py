@@ -7,7 +7,7 @@ from pathlib import Path
 import tomli_w
 from rich.table import Table
 
-from atoll.data.check_tables import Check
+from atoll.data.check_found import Check
 from atoll.errors import AtollError
 from atoll.files import written_whole
 
