@@ -123,8 +123,97 @@ def test_one_key_is_one_site_s(tmp_path):
     other = json.loads((tmp_path / "north" / "north.request").read_bytes().partition(b"\n")[2])
     table["keys"]["opens"] = other["keys"]["opens"]
     _write_signed(file, kit, table)
-    with pytest.raises(AtollError, match="is another site's"):
+    with pytest.raises(AtollError, match="is another's"):
         sign_request(tmp_path / "kits", file)
+
+
+@pytest.mark.parametrize("other_form", [str.upper, lambda digits: f" {digits}"])
+def test_a_key_has_one_form(other_form, tmp_path):
+    """A revoked key in capitals would pass for a new one, and the server would hear it again."""
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    kit = enrolled(tmp_path, engine)
+    revoke_site(tmp_path / "kits", "north")
+    file = tmp_path / "north" / "north.request"
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    assert other_form(table["keys"]["signs"]) != table["keys"]["signs"]
+    table["keys"]["signs"] = other_form(table["keys"]["signs"])
+    _write_signed(file, kit, table)
+    with pytest.raises(AtollError, match="is no request"):
+        sign_request(tmp_path / "kits", file)
+    assert sites_of(tmp_path / "kits") == ()
+
+
+def test_a_site_is_not_renewed_in_name_only(tmp_path):
+    """Somebody who has a site's old key sends its old request, while new keys are to be signed."""
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    enrolled(tmp_path, engine)
+    request = tmp_path / "north" / "north.request"
+    with pytest.raises(AtollError, match="renewed in name only"):
+        sign_request(tmp_path / "kits", request, renew="north")
+
+
+def test_one_key_of_flower_s_is_one_site_s(tmp_path):
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    enrolled(tmp_path, engine)
+    file, _ = make_request(tmp_path / "thief", engine, "thief")
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    table["engine_part"] = (tmp_path / "north" / "site-north" / "site.pub").read_text()
+    _write_signed(file, tmp_path / "thief" / "site-thief", table)
+    with pytest.raises(AtollError, match="is another's"):
+        sign_request(tmp_path / "kits", file)
+    assert sites_of(tmp_path / "kits") == ("north",)
+
+
+@pytest.mark.parametrize("name", ["localhost", "LocalHost", "server"])
+def test_no_site_is_called_like_the_server(name, engine, tmp_path):
+    """Its certificate would be good for the server's host, so that it could pass for the server."""
+    file, _ = make_request(tmp_path / name, engine, name)
+    with pytest.raises(AtollError, match="is the server's name"):
+        sign_request(tmp_path / "kits", file, SERVER)
+    assert sites_of(tmp_path / "kits") == ()
+    with pytest.raises(AtollError, match="is the server's name"):
+        make_kits(tmp_path / "others", engine, SERVER, [name])
+
+
+def test_a_kit_stays_with_its_authority(tmp_path):
+    """Whoever has seen a request can make an authority that answers it."""
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    kit = enrolled(tmp_path, engine)
+    before = {p: p.read_bytes() for p in kit.rglob("*") if p.is_file()}
+    request = tmp_path / "north" / "north.request"
+    answer, *_ = sign_request(tmp_path / "evil", request, "evil:1")
+    with pytest.raises(AtollError, match="of another authority than the one that"):
+        install_answer(tmp_path / "north", answer)
+    assert {p: p.read_bytes() for p in kit.rglob("*") if p.is_file()} == before
+    install_answer(tmp_path / "north", tmp_path / "kits" / "north.answer")
+
+
+def test_a_request_that_is_refused_takes_nothing_away(engine, tmp_path):
+    """Keys that were made here, and what an operator registers, go once there are new ones."""
+    make_kits(tmp_path / "kits", engine, SERVER, ["north"])
+    file, _ = make_request(tmp_path / "north", engine, "north")
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    _write_signed(file, tmp_path / "north" / "site-north", table | {"engine_part": "none"})
+    before = {p: p.read_bytes() for p in (tmp_path / "kits").rglob("*") if p.is_file()}
+    with pytest.raises(AtollError, match="request"):
+        sign_request(tmp_path / "kits", file, renew="north")
+    assert {p: p.read_bytes() for p in (tmp_path / "kits").rglob("*") if p.is_file()} == before
+
+
+def test_a_site_s_own_kit_beside_the_authority_is_left_alone(tmp_path):
+    """Somebody tries all of it in one folder."""
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    for options in ({}, {"renew": "north"}):
+        shutil.rmtree(tmp_path / "site-north", ignore_errors=True)
+        request, _ = make_request(tmp_path, engine, "north")
+        answer, *_ = sign_request(tmp_path, request, SERVER, **options)
+        kit, _ = install_answer(tmp_path, answer)
+        assert identity_of(kit, tmp_path / "state").on_roster
 
 
 def _write_signed(file, kit, table):
@@ -299,3 +388,55 @@ def test_a_server_s_keys_are_not_made_over_others(engine, tmp_path):
         make_server_request(tmp_path, engine, SERVER)
     with pytest.raises(AtollError, match="write --server as HOST:PORT"):
         make_server_request(tmp_path / "there", engine, "")
+
+
+def _write_signed_by_server(file, folder, table):
+    from atoll.deploy.keyring import signing_key
+
+    text = json.dumps(table).encode()
+    signature = signing_key(folder / "server" / "coordinator.key").sign(
+        b"atoll request for keys\0" + text
+    )
+    file.write_bytes(signature.hex().encode() + b"\n" + text)
+
+
+@pytest.mark.parametrize(
+    "address", ["../../elsewhere:8002", "/tmp/x:8002", "a b:8002", "-x:8002", f"{'a' * 300}:8002"]
+)
+def test_an_address_leads_nowhere(address, engine, tmp_path):
+    """It comes with a request, and engines name files by it."""
+    file, _ = make_server_request(tmp_path / "there", engine, SERVER)
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    _write_signed_by_server(file, tmp_path / "there", table | {"address": address})
+    with pytest.raises(AtollError, match="is no address"):
+        sign_server_request(tmp_path / "kits", file)
+    assert not (tmp_path / "kits").exists()
+
+
+@pytest.mark.parametrize("part", ["server", "operator"])
+def test_a_server_s_request_that_is_refused_takes_nothing_away(part, engine, tmp_path):
+    if (part, engine.name) == ("operator", "flower"):
+        pytest.skip("an operator has no key of Flower's")
+    found(tmp_path / "kits", engine, SERVER)
+    file, _ = make_server_request(tmp_path / "there", engine, SERVER)
+    table = json.loads(file.read_bytes().partition(b"\n")[2])
+    _write_signed_by_server(file, tmp_path / "there", table | {part: "none"})
+    before = {p: p.read_bytes() for p in (tmp_path / "kits").rglob("*") if p.is_file()}
+    with pytest.raises(AtollError, match="request"):
+        sign_server_request(tmp_path / "kits", file)
+    assert {p: p.read_bytes() for p in (tmp_path / "kits").rglob("*") if p.is_file()} == before
+
+
+def test_a_server_s_own_folder_is_not_the_authority_s(tmp_path):
+    """Its keys would be deleted as those that the authority had made."""
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    file, _ = make_server_request(tmp_path, engine, SERVER)
+    with pytest.raises(AtollError, match="sign in another folder"):
+        sign_server_request(tmp_path, file)
+    assert (tmp_path / "server" / "coordinator.key").is_file()
+    assert not (tmp_path / "authority").exists()
+    answer, *_ = sign_server_request(tmp_path / "kits", file)
+    with pytest.raises(AtollError, match="in use already"):
+        sign_server_request(tmp_path / "kits", file, renew="coordinator")
+    install_server_answer(tmp_path, answer)

@@ -11,7 +11,7 @@ import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from atoll.deploy.evidence.chain import FILE, START, Broken, Chain, _hash, read_chain
-from atoll.deploy.evidence.sealing import ServerRecord
+from atoll.deploy.evidence.sealing import ServerRecord, SiteRecord
 from atoll.deploy.evidence.signing import canonical
 from atoll.deploy.evidence.verify import verified
 from atoll.errors import AtollError
@@ -132,6 +132,23 @@ def test_a_site_does_not_countersign_another_message_than_it_has(tmp_path, caplo
     coordinator.run()
     assert first in coordinator.fed.suspended
     assert "has another message" in caplog.text
+
+
+def test_a_countersignature_is_of_the_site_s_key_on_the_roster(tmp_path, caplog, monkeypatch):
+    """With a key of its own making it could say later that somebody else has signed."""
+    coordinator = deployed(tmp_path, parties(), "fed-avg", rounds=2)
+    liar, state = coordinator.plan.sites[0], tmp_path / "state" / coordinator.plan.sites[0]
+
+    def deniable(folder, run, key):
+        mine = Ed25519PrivateKey.generate() if state in folder.parents else key
+        return SiteRecord(folder, run, mine)
+
+    monkeypatch.setattr("atoll.deploy.site.SiteRecord", deniable)
+    coordinator.run()
+    assert f"site '{liar}' did not countersign" in caplog.text
+    verdict = verified(tmp_path / "run", [])
+    assert verdict.countersigned[liar] == -1
+    assert set(verdict.countersigned.values()) == {-1, 2}
 
 
 # Every change of a copy is found.

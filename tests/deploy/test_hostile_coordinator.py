@@ -1,5 +1,6 @@
 """A coordinator that has its key and signs what it likes: what the site still holds it to."""
 
+import shutil
 from dataclasses import fields, replace
 
 import pytest
@@ -16,6 +17,7 @@ from atoll.deploy.voice import sized, voice_of
 from atoll.experiment.config import REGISTRIES, describe, resolve
 from atoll.federation.calls import Call
 from atoll.federation.codec import Request, decode_answer, step_request
+from atoll.files import read_json
 from atoll.methods.base import Info
 from atoll.tree import prefixed
 from small_federations import community_parties
@@ -162,6 +164,51 @@ def test_a_site_s_runs_have_one_budget_together(tmp_path, caplog):
     assert stage.begin("run-4", noise=0.0, epsilon=0.0, clip=0.0) == "Refused"
     (stage.state / "promised.json").write_text("{")
     assert stage.begin("run-1") == "AtollError"
+
+
+def test_a_run_whose_count_is_lost_is_promised_once_more(tmp_path):
+    """Its people have removed the run's folder, and with it what the run has released."""
+    required = replace(open_policy().required, epsilon_in_all=20.0)
+    stage = Budgeted(tmp_path, replace(open_policy(), required=required))
+    assert not stage.begin()
+    for budget in (8.0, 1e3):
+        shutil.rmtree(stage.state / "run-1")
+        stage.site = Site(stage.site.data, stage.state, policy=stage.site.policy)
+        assert stage.begin(epsilon=budget) == ("" if budget == 8.0 else "Refused")
+    assert read_json(stage.state / "promised.json") == {"run-1": 16.0}
+    assert not stage.released()  # what was refused has not begun
+
+
+@pytest.mark.parametrize("rule", ["epsilon = 8.0", "epsilon_in_all = 8.0"])
+@pytest.mark.parametrize(("delta", "refused"), [(0.9, True), (1e-5, False), (1e-6, False)])
+def test_an_epsilon_is_worth_what_its_delta_is(rule, delta, refused, tmp_path):
+    """At a delta of 0.9 a reply with hardly any noise costs next to nothing."""
+    policy = policy_of(f"[required]\n{rule}", "mine", BUILT_IN)
+    run = {"method": {"name": "fed-avg"}, "privacy": NOISY | {"delta": delta}}
+    failing = [line.rule for line in cheap_lines(policy, resolve(run)) if line.passed is False]
+    assert failing == (["required.delta"] if refused else [])
+
+
+@pytest.mark.parametrize("name", ["scaffold", "gcfl"])
+def test_noise_for_single_nodes_is_of_methods_that_it_covers(name, tmp_path):
+    """Another method's replies would leave with no noise at all, under a budget that never ends."""
+    stage = Budgeted(tmp_path, open_policy())
+    stage.experiment["method"] = {"name": name}
+    assert stage.begin(unit="node") == "Refused"
+    stage.experiment["method"] = {"name": "fed-avg"}
+    assert not stage.begin(unit="node")
+
+
+def test_a_policy_that_was_changed_holds_for_runs_that_have_begun(tmp_path):
+    """Its people have read of a method, changed the policy and started the site again."""
+    stage = Budgeted(tmp_path, open_policy())
+    assert not stage.begin()
+    for admitted in ("fed-avg", "fed-prox"):
+        policy = policy_of(
+            f'[admitted]\nmethods = ["{admitted}"]\nexposes = []', "mine", open_policy()
+        )
+        stage.site = Site(stage.site.data, stage.state, policy=policy)
+        assert stage.released() == (2 if admitted == "fed-avg" else 0)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,19 @@ def test_a_kind_is_clipped_as_one_vector():
     assert torch.allclose(body["model/b"], torch.tensor([[0.8], [1.0]]))
 
 
+@pytest.mark.parametrize("spoilt", [math.nan, math.inf])
+@pytest.mark.parametrize("noise", [0.0, 1e-9])
+def test_a_number_that_is_none_does_not_lift_the_bound(spoilt, noise):
+    """A server puts it where a client's data never meets it, as in the row of a word nobody has."""
+    sent = torch.tensor([spoilt, 1.0])
+    method = Replying(model__w=torch.tensor([[spoilt, 1000.0], [spoilt, 1.5]]))
+    batch = left(method, {"model/w": sent}, clip=2.5, noise=noise)
+    assert torch.allclose(batch.body["model/w"][:, 1], torch.ones(2))
+    method = Replying(embedding__h=torch.tensor([[spoilt, 1000.0], [0.0, 1.5]]))
+    body = left(method, clip=2.5, noise=noise).body["embedding/h"]
+    assert torch.allclose(body, torch.tensor([[0.0, 0.0], [0.0, 1.5]]))
+
+
 def test_embeddings_are_clipped_as_they_are_per_client():
     rows = Ragged(torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.5, 0.0]]), (2, 1))
     body = left(Replying(embedding__anchors=rows), clip=1.0).body

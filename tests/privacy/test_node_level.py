@@ -10,15 +10,18 @@ from atoll.cohort import Cohort
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
 from atoll.experiment.runner import run_experiment
+from atoll.methods.base import methods
 from atoll.methods.fed_avg import FedAvg
 from atoll.models.gcn import GCN
 from atoll.models.mlp import MLP
 from atoll.privacy.accounting import epsilon_of
-from atoll.privacy.node_level import with_private_nodes
+from atoll.privacy.door import guarded
+from atoll.privacy.node_level import _clipped_sum, with_private_nodes
 from atoll.privacy.noise import KeyedCoins
 from atoll.privacy.protections import Privacy
 from atoll.privacy.spending import Spending
 from atoll.rng import CohortRng
+from atoll.tasks.nodes import NodeClassification
 from small_federations import community_parties
 
 MODELS = {"mlp": MLP(hidden=4, dropout=0.0), "gcn": GCN(hidden=4, dropout=0.0)}
@@ -28,7 +31,7 @@ def parties():
     return community_parties((12, 9))
 
 
-def gradient(graphs, model="mlp", noise=1e-12, clip=1.0, clients=None, draws=1):
+def gradient(graphs, model="mlp", noise=1e-12, clip=1.0, clients=None, draws=1, spoilt=None):
     """Each client's private gradient of the first model, and its training nodes."""
     privacy = Privacy(noise=noise, clip=clip, unit="node")
     spending = Spending(privacy)
@@ -36,6 +39,8 @@ def gradient(graphs, model="mlp", noise=1e-12, clip=1.0, clients=None, draws=1):
     cohort = Cohort(graphs, clients, dtype=torch.float64)
     params = chosen.initial_model(cohort, 0)
     stacked = {n: p.expand(cohort.k, *p.shape).clone().requires_grad_() for n, p in params.items()}
+    if spoilt is not None:
+        next(iter(stacked.values())).data[:, 0] = spoilt
     rng = CohortRng(0, cohort.clients, 1, "train#0")
     for _ in range(draws):
         loss = chosen.task.loss(chosen.model, stacked, cohort, rng)
@@ -136,3 +141,29 @@ def test_what_it_does_not_cover_is_refused(changes, said, tmp_path):
     with pytest.raises(AtollError, match=said):
         run_experiment(experiment(**changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf, 1e7])
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_that_make_numbers_overflow_train_nothing(model, spoilt):
+    """A server sends them to tell by a NaN, or by the others' gradients, that a node is there."""
+    found = gradient(parties(), model, spoilt=spoilt)[0]
+    assert found.abs().max() < 1e-9
+    assert gradient(parties(), model)[0].norm(dim=1).min() > 1e-3
+
+
+def test_a_gradient_that_is_no_number_leaves_the_sum_finite():
+    w = torch.zeros(1, 2, requires_grad=True)
+    losses = (torch.tensor([[3.0, 4.0], [1.0, np.inf]]) * w).sum(1)
+    sums = _clipped_sum(losses, {"w": w}, torch.zeros(2, dtype=torch.int64), clip=2.5)
+    assert float(sums["w"].norm()) <= 2 * 2.5
+
+
+def test_a_method_that_it_does_not_cover_never_gets_behind_a_door():
+    """At a site nobody else has looked: a coordinator asks for what it likes."""
+    privacy = Privacy(noise=1.0, clip=1.0, unit="node", epsilon=8.0)
+    with pytest.raises(AtollError, match="uses its data in other ways"):
+        guarded(methods["scaffold"](), privacy)
+    with pytest.raises(AtollError, match="mini-batches are not"):
+        guarded(FedAvg(task=NodeClassification(batch=4)), privacy)
+    assert guarded(FedAvg(), privacy)

@@ -67,7 +67,7 @@ class Engine(ABC):
 
     @abstractmethod
     def sign_side(self, out: Path, side: str, server: str, request: str) -> dict[str, str]:
-        """As :meth:`sign`, for such a side; what was made here for it before is removed."""
+        """As :meth:`sign`, for such a side."""
 
     @abstractmethod
     def install_side(
@@ -78,6 +78,10 @@ class Engine(ABC):
     def forget(self, out: Path, site: str) -> None:
         """Remove what :meth:`make_kits` has made for a site, as far as it is still here."""
         shutil.rmtree(out / f"site-{site}", ignore_errors=True)
+
+    def forget_side(self, out: Path, side: str) -> None:
+        """Remove the secrets that :meth:`make_kits` has made for such a side."""
+        shutil.rmtree(out / side, ignore_errors=True)
 
     @abstractmethod
     def server(self, kit: Path, host: str | None = None) -> Launch:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +35,15 @@ from atoll.deploy.keyring import (
     publish,
     signing_key,
 )
-from atoll.deploy.kits import checked_address, checked_name, facts_of, found, founded
-from atoll.deploy.roster import Roster, SiteKeys, read_roster
+from atoll.deploy.kits import (
+    checked_address,
+    checked_name,
+    facts_of,
+    found,
+    founded,
+    refuse_host_as_name,
+)
+from atoll.deploy.roster import Roster, SiteKeys, key_of, keys_on, read_roster
 from atoll.errors import AtollError
 from atoll.files import PRIVATE, folder_whole, for_its_owner, write_bytes, write_json, write_text
 
@@ -77,11 +86,10 @@ def read_request(file: Path) -> tuple[Request, str]:
     try:
         keys = SiteKeys(str(table["keys"]["signs"]), str(table["keys"]["opens"]))
         asked = Request(str(table["name"]), str(table["engine"]), keys, str(table["engine_part"]))
-        signs, opens = (bytes.fromhex(key) for key in keys)
+        signs, _ = (key_of(digits) for digits in keys)
     except (KeyError, TypeError, ValueError):
         raise damaged(file) from None
-    right = len(signs) == len(opens) == 32 and is_signed(signs, line, REQUEST + text)
-    if not right:
+    if not is_signed(signs, line, REQUEST + text):
         raise AtollError(
             f"'{file}' is not signed by the key that it names; have the site make it anew."
         )
@@ -103,12 +111,12 @@ def sign_request(out: Path, file: Path, server: str = "", renew: str = "") -> tu
             f"'{file}' is for {engine.name}; the federation in '{out}' is {before.name} at "
             f"{address}."
         )
+    refuse_host_as_name(asked.name, address)
     roster = current_roster(out)
-    _refuse_taken(roster.sites, roster.revoked, asked, renew)
+    _refuse_taken(roster, asked, renew)
     with for_its_owner():
-        if asked.name in roster.sites:
-            engine.forget(out, asked.name)
         given = engine.sign(out, asked.name, asked.engine_part)
+        _forget_older_keys(out, asked)
         publish(out, roster.with_site(asked.name, asked.keys))
         answer = {
             "name": asked.name,
@@ -146,6 +154,7 @@ def install_answer(out: Path, file: Path) -> tuple[Path, str]:
             f"'{file}' is no answer to this kit's request; install the one for '{facts['name']}', "
             f"and send the newest request."
         )
+    refuse_another_authority(kit, authority, file)
     host, port = checked_address(server)
     with for_its_owner():
         engine_named(facts["engine"]).install(kit, facts["name"], host, port, given)
@@ -154,25 +163,48 @@ def install_answer(out: Path, file: Path) -> tuple[Path, str]:
     return kit, fingerprint(authority)
 
 
+def refuse_another_authority(kit: Path, authority: bytes, file: Path) -> None:
+    """A complete kit stays with its authority: an answer of somebody else's that comes later
+    would hand the site over before anybody had compared fingerprints."""
+    if (kit / AUTHORITY_PUBLIC).exists() and authority_in(kit) != authority:
+        raise AtollError(
+            f"'{file}' is of another authority than the one that '{kit}' believes; if that one's "
+            f"fingerprint was false, or to change over, remove '{kit}' and make a new request."
+        )
+
+
 def fingerprint(content: bytes) -> str:
     """A SHA-256 as people read it to each other: its first sixteen bytes."""
     digits = hashlib.sha256(content).hexdigest()[:32]
     return " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
 
 
-def _refuse_taken(sites: Any, revoked: Any, asked: Request, renew: str) -> None:
+def _refuse_taken(roster: Roster, asked: Request, renew: str) -> None:
     if renew and renew != asked.name:
         raise AtollError(f"the request is of '{asked.name}', not of '{renew}'; check which it is.")
-    if asked.keys.signs in revoked:
+    if asked.keys.signs in roster.revoked:
         raise AtollError(f"the key of '{asked.name}' was revoked; have it make a new request.")
-    if asked.name in sites and not renew:
+    if asked.name in roster.sites and not renew:
         raise AtollError(
             f"{asked.name} has keys already; to put these in their place: atoll keys --renew "
             f"{asked.name} --sign FILE"
         )
-    others = {key for name, keys in sites.items() if name != asked.name for key in keys}
-    if set(asked.keys) & others:
-        raise AtollError(f"a key of '{asked.name}' is another site's; have it make a new request.")
+    if set(asked.keys) & set(roster.sites.get(asked.name, ())):
+        raise AtollError(
+            f"the request has keys that '{asked.name}' has already, which would be renewed in name "
+            f"only; have it make a new request."
+        )
+    if set(asked.keys) & keys_on(roster):
+        raise AtollError(f"a key of '{asked.name}' is another's; have it make a new request.")
+
+
+def _forget_older_keys(out: Path, asked: Request) -> None:
+    """Of keys that were made for the site here, none stays; the kit that asks may lie here too."""
+    kit = out / f"site-{asked.name}"
+    with suppress(AtollError):  # it holds no key
+        if public(signing_key(kit / SIGNING_KEY)) == asked.keys.signs:
+            return
+    shutil.rmtree(kit, ignore_errors=True)
 
 
 def roster_of(content: bytes, authority: bytes, file: Path) -> Roster:

@@ -8,7 +8,6 @@ is anywhere else; and the coordinator's key of before is revoked.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from atoll.deploy.enrolment import (
     damaged,
     fingerprint,
     parts_of,
+    refuse_another_authority,
     roster_of,
     table_of,
 )
@@ -39,6 +39,7 @@ from atoll.deploy.keyring import (
     signing_key,
 )
 from atoll.deploy.kits import SIDES, checked_address, facts_of, found, founded
+from atoll.deploy.roster import key_of, keys_on
 from atoll.errors import AtollError
 from atoll.files import PRIVATE, folder_whole, for_its_owner, write_bytes, write_json, write_text
 
@@ -80,12 +81,13 @@ def sign_server_request(
     content, line, text = parts_of(file)
     asked = table_of(text, file)
     try:
-        key, engine = bytes.fromhex(asked["signs"]), engine_named(str(asked["engine"]))
+        key, engine = key_of(asked["signs"]), engine_named(str(asked["engine"]))
         address, requests = str(asked["address"]), {side: str(asked[side]) for side in SIDES}
     except (KeyError, TypeError, ValueError):
         raise damaged(file) from None
-    if len(key) != 32 or not is_signed(key, line, REQUEST + text):
+    if not is_signed(key, line, REQUEST + text):
         raise AtollError(f"'{file}' is not signed by the key that it names; have it made anew.")
+    _refuse_the_server_s_own_folder(out, asked["signs"])
     host, _ = checked_address(address)
     engine.require()
     if not (out / "authority" / AUTHORITY_KEY).is_file():
@@ -97,8 +99,10 @@ def sign_server_request(
             f"{before.name} at {known}."
         )
     roster = current_roster(out)
-    if asked["signs"] in {*roster.revoked, *(k for keys in roster.sites.values() for k in keys)}:
-        raise AtollError("its key was revoked, or is a site's; have the server make a new request.")
+    if asked["signs"] in {*roster.revoked, *keys_on(roster)}:
+        raise AtollError(
+            "its key was revoked, or is in use already; have the server make a new request."
+        )
     if not (out / "server").is_dir() and renew != COORDINATOR:
         raise AtollError(
             f"the server has keys already; to put these in their place: atoll keys --renew "
@@ -106,7 +110,8 @@ def sign_server_request(
         )
     with for_its_owner():
         given = {side: engine.sign_side(out, side, host, requests[side]) for side in SIDES}
-        shutil.rmtree(out / "server", ignore_errors=True)
+        for side in SIDES:
+            engine.forget_side(out, side)
         publish(out, roster.with_coordinator(asked["signs"], COORDINATOR))
         answer = {
             "name": COORDINATOR,
@@ -120,6 +125,16 @@ def sign_server_request(
         made = out / f"{COORDINATOR}.answer"
         write_bytes(made, as_signed(signs, ANSWER, answer), PRIVATE)
     return made, fingerprint(content), fingerprint(authority_in(out / "authority"))
+
+
+def _refuse_the_server_s_own_folder(out: Path, key: str) -> None:
+    """What is in the authority's folder for a server is deleted, which must not be these keys."""
+    file = out / "server" / COORDINATOR_KEY
+    if file.is_file() and public(signing_key(file)) == key:
+        raise AtollError(
+            f"'{out}' has the server's own keys; sign in another folder, which is the authority's "
+            f"alone: --out."
+        )
 
 
 def install_server_answer(out: Path, file: Path) -> tuple[Path, str]:
@@ -139,6 +154,7 @@ def install_server_answer(out: Path, file: Path) -> tuple[Path, str]:
     mine = public(signing_key(kit / COORDINATOR_KEY))
     if roster_of(roster, authority, file).coordinator != mine or answer["engine"] != engine.name:
         raise AtollError(f"'{file}' is no answer to this kit's request; send the newest request.")
+    refuse_another_authority(kit, authority, file)
     host, port = checked_address(address)
     with for_its_owner():
         for side in SIDES:

@@ -37,6 +37,10 @@ log = logging.getLogger("atoll")
 SIDES = ("server", "operator")
 _FEDERATION = "federation.json"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+# What an address may be made of: names of hosts, and numbers of both kinds. It comes with requests,
+# too, and is the name of files that engines write.
+_HOST = re.compile(r"\[?[A-Za-z0-9:]([A-Za-z0-9.:_-]*[A-Za-z0-9:])?\]?")
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def make_kits(out: Path, engine: Engine, server: str, sites: Sequence[str]) -> None:
@@ -52,9 +56,10 @@ def make_kits(out: Path, engine: Engine, server: str, sites: Sequence[str]) -> N
                 f"with the same, or name another folder with --out."
             )
         server = address
-    checked_address(server)
     for site in sites:
         checked_name(site)
+        refuse_host_as_name(site, server)
+    checked_address(server)
     handed_out = [s for s in sites if _enrolled(out, s) and not (out / f"site-{s}").is_dir()]
     if handed_out:
         raise AtollError(
@@ -82,9 +87,18 @@ def checked_name(site: str) -> None:
 
 def checked_address(server: str) -> tuple[str, int]:
     host, colon, port = server.rpartition(":")
-    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+    right = colon and len(host) < 254 and _HOST.fullmatch(host) and _PORT.fullmatch(port)
+    if not right or not 0 < int(port) < 65536:
         raise AtollError(f"'{server}' is no address; write --server as HOST:PORT.")
     return host, int(port)
+
+
+def refuse_host_as_name(site: str, server: str) -> None:
+    """A certificate bears a site's name as if it were a host's: with the server's own, a site could
+    pass for the server at others."""
+    host, _ = checked_address(server)
+    if site.lower() in (host.lower(), "server"):
+        raise AtollError(f"'{site}' is the server's name; call the site something else.")
 
 
 def _make(

@@ -159,7 +159,9 @@ class Remote(Federation):
         record, sent = self.fleet.record, request.facts.get(SEAL)
         if record is None or sent is None:
             return
-        if not record.countersigned(site, sent, answer.facts.get(SEAL)):
+        voice = self.fleet.voice
+        key = voice.roster.sites[site].signs if voice else ""
+        if not record.countersigned(site, sent, answer.facts.get(SEAL), key):
             log.warning("site '%s' did not countersign the record of messages; see its log.", site)
 
     def reached(self, to: tuple[int, ...]) -> tuple[int, ...]:

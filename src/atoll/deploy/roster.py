@@ -27,6 +27,15 @@ class SiteKeys(NamedTuple):
     opens: str
 
 
+def key_of(digits: str) -> bytes:
+    """A public key that somebody sent. Keys are compared by their digits, so one key has one form:
+    with capitals or spaces in it a revoked key would pass for a new one."""
+    key = bytes.fromhex(digits)
+    if len(key) != 32 or key.hex() != digits:
+        raise ValueError("no key of 32 bytes in small hexadecimal digits")
+    return key
+
+
 @dataclass(frozen=True)
 class Roster:
     """The keys that count from ``serial`` on, and those that no longer do, with whose they were."""
@@ -62,6 +71,11 @@ class Roster:
         }
         text = json.dumps(table, indent=1).encode() + b"\n"
         return authority.sign(_TAG + text).hex().encode() + b"\n" + text
+
+
+def keys_on(roster: Roster) -> set[str]:
+    """Every public key that counts, whosever it is."""
+    return {roster.coordinator, *(key for keys in roster.sites.values() for key in keys)}
 
 
 def read_roster(content: bytes, authority: bytes) -> Roster:

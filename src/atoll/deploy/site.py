@@ -6,7 +6,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from atoll.deploy.positive import words_on_classes
 from atoll.deploy.refusal import keep_refusal
 from atoll.deploy.site_run import NotBegun, RunAtSite
 from atoll.errors import AtollError
-from atoll.experiment.config import resolve
+from atoll.experiment.config import Experiment, resolve
 from atoll.federation.codec import (
     Answer,
     BadMessage,
@@ -177,6 +177,13 @@ class Site:
     def _propose(self, request: Request) -> Answer:
         """Hear what a run is before anything is done for it; a policy may refuse it here."""
         facts = dict(request.facts)
+        experiment = self._admitted(facts)
+        facts["needs_anchors"] = experiment.method.needs_anchors
+        self._durable(request.run).keep_facts("proposed", facts)
+        return Answer(request.id)
+
+    def _admitted(self, facts: Mapping[str, Any]) -> Experiment:
+        """The run that facts describe, if this site takes part in it."""
         own = self.admission.localized(facts["experiment"])  # before anything of it is looked up
         experiment = resolve(own)
         refuse_failing(self.policy, cheap_lines(self.policy, experiment))
@@ -184,15 +191,15 @@ class Site:
         steps = steps_of(experiment, graph)
         party = Party(graph.nodes, int(graph.train.sum()))
         refuse_failing(self.policy, judged(self.policy, experiment, steps, graph.features, party))
-        facts["needs_anchors"] = experiment.method.needs_anchors
-        self._durable(request.run).keep_facts("proposed", facts)
-        return Answer(request.id)
+        return experiment
 
     def _begin(self, request: Request) -> Answer:
         self._propose(request)
         durable = self._durable(request.run)
-        refuse_other_terms(self.policy, request.run, durable.facts("begin"), request.facts)
-        durable.keep_facts("begin", dict(request.facts))
+        before, facts = durable.facts("begin"), dict(request.facts)
+        refuse_other_terms(self.policy, request.run, before, facts)
+        self._promise(facts, durable, begun=before is not None)
+        durable.keep_facts("begin", facts)
         # For its own people, who will want to use the models: where the data lies, how it was read.
         about = {
             "data": str(self.data.resolve()),
@@ -202,14 +209,16 @@ class Site:
         durable.keep_facts("site", about)
         if (fitted := party_preprocessing(self.data)) is not None:
             durable.keep_facts("preprocessing", fitted)
-        self._run = self._opened(dict(request.facts), durable)
+        self._run = self._opened(facts, durable)
         return Answer(request.id, facts={"labelled": self._run.labelled})
 
-    def _opened(self, facts: dict[str, Any], durable: Durable) -> RunAtSite:
+    def _promise(self, facts: Mapping[str, Any], durable: Durable, begun: bool) -> None:
         own = self.admission.localized(facts["experiment"])
-        known = facts | {"experiment": own}
         has = protections_of(resolve(own))
-        promise(self.state, self.policy, durable.folder.name, has)
+        promise(self.state, self.policy, durable.folder.name, has, begun)
+
+    def _opened(self, facts: dict[str, Any], durable: Durable) -> RunAtSite:
+        known = facts | {"experiment": self.admission.localized(facts["experiment"])}
         return RunAtSite(self.graph(), known, durable, self.policy, self.identity)
 
     def _match(self, request: Request) -> Answer:
@@ -261,6 +270,9 @@ class Site:
             facts = durable.facts("begin")
             if facts is None:
                 raise NotBegun(name)
+            # This site was started again, perhaps under another policy.
+            self._admitted(facts)
+            self._promise(facts, durable, begun=True)
             self._run = self._opened(facts, durable)
         return self._run
 

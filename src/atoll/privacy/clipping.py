@@ -52,12 +52,12 @@ class Clipping:
             norms = [
                 _norm([block[i] for block in blocks.values()]) for i in range(len(rng.clients))
             ]
-            scales = [min(1.0, self.clip / norm) if norm > 0 else 1.0 for norm in norms]
+            scales = [_scale(self.clip, norm) for norm in norms]
             for name, leaf in leaves.items():
                 changed = self._noised(rng, name, blocks[name], scales)
                 body[name] = _joined(leaf, changed, sent[name])
             size = sum(block[0].numel() for block in blocks.values())
-            clipped = [n * s for n, s in zip(norms, scales, strict=True)]
+            clipped = [n * s if s else 0.0 for n, s in zip(norms, scales, strict=True)]
             signal = sum(clipped) / len(clipped)
             strengths[which] = Strength(signal, self.deviation * math.sqrt(size))
         return Batch(batch.clients, body, _counted_alike(batch.weight)), strengths
@@ -65,12 +65,26 @@ class Clipping:
     def _noised(
         self, rng: CohortRng, name: str, blocks: list[Tensor], scales: list[float]
     ) -> list[Tensor]:
-        clipped = [block * scale for block, scale in zip(blocks, scales, strict=True)]
+        clipped = [
+            block * scale if scale else torch.zeros_like(block)
+            for block, scale in zip(blocks, scales, strict=True)
+        ]
         if not self.deviation:
             return clipped
         dtype = blocks[0].dtype
         noise = self.coins.blocks(rng, name, [block.shape for block in blocks], dtype)
         return [c + self.deviation * n for c, n in zip(clipped, noise, strict=True)]
+
+
+def _scale(clip: float, norm: float) -> float:
+    """What a reply is multiplied by; 0 where it has no length that can be told.
+
+    A NaN in a weight that a client's data never meets (a word that nobody has) would otherwise
+    let all the others leave as they are, whoever put it there.
+    """
+    if not math.isfinite(norm):
+        return 0.0
+    return min(1.0, clip / norm) if norm > 0 else 1.0
 
 
 def _counted_alike(weight: Tensor | None) -> Tensor | None:

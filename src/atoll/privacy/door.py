@@ -12,7 +12,7 @@ from atoll.federation.calls import Call, Performer, content_kinds
 from atoll.federation.validation import Batch
 from atoll.methods.base import Method
 from atoll.privacy.clipping import Clipping, Strength
-from atoll.privacy.node_level import with_private_nodes
+from atoll.privacy.node_level import refuse_other_uses, with_private_nodes
 from atoll.privacy.noise import Coins, KeyedCoins
 from atoll.privacy.protections import Privacy
 from atoll.privacy.spending import Spending
@@ -133,5 +133,6 @@ def guarded(
     coins, spending = coins or KeyedCoins(), spending or Spending(privacy)
     if privacy.unit == "node":
         assert isinstance(method, Method)
+        refuse_other_uses(method)  # at a site, too: who submits a run need not have looked
         method = with_private_nodes(method, privacy, spending, coins)
     return Door(method, privacy, spending, coins, signers)

@@ -23,6 +23,8 @@ from atoll.rng import CohortRng
 from atoll.tasks.nodes import NodeClassification
 from atoll.tree import Params
 
+# No weight is larger, or it trains nothing.
+_LARGEST = 1e6
 # Methods whose clients look at their data through the task's loss and in no other way.
 METHODS = ("fed-avg", "fed-prox", "fed-per")
 
@@ -60,7 +62,8 @@ class NodeNoise:
         client = part.batch[rows]
         count = torch.bincount(client, minlength=part.k)
         self.spending.spend(rng.clients, 1)
-        grads = self._noised(_clipped_sum(losses, leaves, client, self.privacy.clip),
+        sums = _where_sane(leaves, _clipped_sum(losses, leaves, client, self.privacy.clip))
+        grads = self._noised(sums,
                              _sensitivity(model, count) * self.privacy.clip, rng)  # fmt: skip
         share = count.clamp(min=1)
         mean_K = segment_sum(losses.detach(), client, part.k) / share
@@ -89,6 +92,17 @@ def _sensitivity(model: Model, count: Tensor) -> Tensor:
     return (2 * count.double() - 1).clamp(min=1)
 
 
+def _where_sane(weights: Params, sums: Params) -> Params:
+    """Nothing for clients with weights so large that one node's numbers overflow.
+
+    Its NaN would then be in every node's gradient, so that one node changed all of the sum. What is
+    looked at are the weights, which somebody else has sent, and no data.
+    """
+    large = [w.flatten(1).abs().amax(1) for w in weights.values() if w.numel()]
+    sane_K = (torch.stack(large) <= _LARGEST).all(0)
+    return {n: torch.where(sane_K.view(-1, *[1] * (s.dim() - 1)), s, 0) for n, s in sums.items()}
+
+
 def _clipped_sum(losses: Tensor, leaves: Params, client: Tensor, clip: float) -> Params:
     """``sum_v clip_C(grad l_v)`` of each client: one backward pass for the v-th node of all."""
     first = torch.searchsorted(client, client)
@@ -100,7 +114,10 @@ def _clipped_sum(losses: Tensor, leaves: Params, client: Tensor, clip: float) ->
         norm_K = torch.stack([g.flatten(1).double().square().sum(1) for g in grads]).sum(0).sqrt()
         scale_K = (clip / norm_K.clamp(min=1e-30)).clamp(max=1.0)
         for total, g in zip(sums.values(), grads, strict=True):
-            total += g * scale_K.view(-1, *[1] * (g.dim() - 1)).to(g.dtype)
+            shape = (-1, *[1] * (g.dim() - 1))
+            # A NaN would tell under any noise that it is there.
+            known = norm_K.isfinite().view(shape)
+            total += torch.where(known, g * scale_K.view(shape).to(g.dtype), 0)
     return sums
 
 

@@ -79,8 +79,14 @@ class ServerRecord:
         self.chain.append(durably=False, what="sealed", site=site, seal=signed)
         return signed | {"exchanged": self._open.get(site, [])}
 
-    def countersigned(self, site: str, sent: Mapping[str, Any], seal: Any) -> bool:
-        """Note a site's seal; False if it is none, and nothing is noted."""
+    def countersigned(
+        self, site: str, sent: Mapping[str, Any], seal: Any, expected: str = ""
+    ) -> bool:
+        """Note a site's seal; False if it is none, and nothing is noted.
+
+        ``expected`` is the site's key on the roster: what it signs with another one it could deny.
+        Without a roster the first key that it signs with is kept to.
+        """
         if not isinstance(seal, Mapping):
             return False
         stated = _stated(self.run, int(sent["round"]), str(sent["head"]), seal)
@@ -89,7 +95,7 @@ class ServerRecord:
         known = [
             r for r in self.chain.records if r["what"] == "countersigned" and r["site"] == site
         ]
-        if known and known[0]["seal"]["key"] != seal["key"]:
+        if (expected or (known[0]["seal"]["key"] if known else seal["key"])) != seal["key"]:
             return False
         kept = stated | {"key": seal["key"], "signature": seal["signature"]}
         self._note(self.chain.append(what="countersigned", site=site, seal=kept))

@@ -80,17 +80,21 @@ def sign(out: Path, site: str, asked: str) -> dict[str, str]:
 
 def request_side(kit: Path, side: str, server: str) -> str:
     """See :meth:`atoll.deploy.engine.Engine.request_side`."""
-    if len(server) > _LONGEST_NAME:
-        raise AtollError(f"'{server}' is too long a name for a certificate; at most 64 letters.")
+    _refuse_long(server)
     return make_request(kit / "startup" / f"{_NAMED[side]}.key", side)
 
 
 def sign_side(out: Path, side: str, server: str, asked: str) -> dict[str, str]:
     """See :meth:`atoll.deploy.engine.Engine.sign_side`."""
-    shutil.rmtree(out / side, ignore_errors=True)
+    _refuse_long(server)
     if side == "server":
         return signed(_state(out), side, Subject(server, _ORG), asked, server)
     return signed(_state(out), side, Subject(OPERATOR, _ORG, _ROLE), asked)
+
+
+def _refuse_long(server: str) -> None:
+    if len(server) > _LONGEST_NAME:
+        raise AtollError(f"'{server}' is too long a name for a certificate; at most 64 letters.")
 
 
 def _state(out: Path) -> Path:

@@ -61,6 +61,10 @@ class Flower(Engine):
         super().forget(out, site)
         forget(out / "operator", site)
 
+    def forget_side(self, out: Path, side: str) -> None:
+        if side == "server":  # the operator's folder has the keys that sites are registered with
+            super().forget_side(out, side)
+
     def server(self, kit: Path, host: str | None = None) -> Launch:
         facts = kit_facts(kit)
         outward = host or (_THIS_MACHINE if _is_here(str(facts["server"])) else _EVERYWHERE)

@@ -56,7 +56,12 @@ def sign(out: Path, site: str, asked: str) -> dict[str, str]:
     """See :meth:`atoll.deploy.engine.Engine.sign`; the operator registers the site's key."""
     from atoll.deploy.flower.certificates import checked_site_key
 
-    write_text(public_key(out / "operator", site), checked_site_key(asked, site), PRIVATE)
+    shown, operator = checked_site_key(asked, site), out / "operator"
+    for other in (operator / PUBLIC_KEYS).glob("*.pub"):
+        if other.stem != site and other.read_text() == shown:
+            raise AtollError(f"a key of '{site}' is another's; have it make a new request.")
+    forget(operator, site)
+    write_text(public_key(operator, site), shown, PRIVATE)
     return {"root": (out / "authority" / "ca.pem").read_text()}
 
 
@@ -76,8 +81,7 @@ def request_side(kit: Path, side: str) -> str:
 
 
 def sign_side(out: Path, side: str, server: str, asked: str) -> dict[str, str]:
-    """See :meth:`atoll.deploy.engine.Engine.sign_side`. The operator's folder, with the keys that
-    sites are registered with, stays: nothing in it is secret."""
+    """See :meth:`atoll.deploy.engine.Engine.sign_side`."""
     from atoll.deploy.flower.certificates import server_certificate
 
     authority = out / "authority"

@@ -32,21 +32,27 @@ def refuse_other_terms(
         )
 
 
-def promise(state: Path, policy: Policy, run: str, has: Protections) -> None:
-    """Put a run's budget on record before it releases anything, or refuse the run."""
+def promise(state: Path, policy: Policy, run: str, has: Protections, begun: bool) -> None:
+    """Put a run's budget on record before it releases anything, or refuse the run.
+
+    Whether the run has ``begun`` before is what its folder says. One that is promised and has no
+    folder any more has no count of its releases either, so it may spend its budget once more.
+    """
     most = policy.required.epsilon_in_all
     if not most:
         return
     promised = _read(state / _FILE)
-    total = sum(epsilon for name, epsilon in promised.items() if name != run) + has.epsilon
+    known = run in promised and begun
+    mine = promised.get(run, 0.0) + (0.0 if known else has.epsilon)
+    total = sum(epsilon for name, epsilon in promised.items() if name != run) + mine
     if not total <= most:
         raise Refused(
             f"{policy.name} lets all runs of this site together spend an epsilon of {most:g}, and "
             f"with run {run} they could spend {total:g}; raise required.epsilon_in_all if you "
             f"mean to go on."
         )
-    if run not in promised:
-        write_json(state / _FILE, promised | {run: has.epsilon})
+    if not known:
+        write_json(state / _FILE, promised | {run: mine})
 
 
 def _terms(facts: Mapping[str, Any]) -> tuple[Any, Any]:
