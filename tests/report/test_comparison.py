@@ -3,7 +3,7 @@
 import pytest
 
 from atoll.errors import AtollError
-from atoll.report.comparison import standing
+from atoll.report.comparison import paired, standing
 from atoll.reproduction import recipe as recipes
 from atoll.reproduction.cells import Cell
 from atoll.reproduction.recipe import load_recipe
@@ -76,3 +76,32 @@ def test_a_favourite_that_is_no_column_is_named(recipe, tmp_path):
     path.write_text(RECIPE.replace('favourite = "ours"', 'favourite = "theirs"'))
     with pytest.raises(AtollError, match="favourite of nobody/table: 'theirs'"):
         load_recipe("nobody/table")
+
+
+PAIRS = RECIPE.replace(
+    'favourite = "ours"',
+    'compare = ["ours > local", "again > local", "ours > fed-avg"]\ncolumns = ["again"]',
+).replace("[methods.local]", '[methods.again]\nmethod = { name = "local" }\n[methods.local]')
+
+
+def test_a_pair_shows_our_difference_and_the_papers(recipe, tmp_path):
+    """``again`` is a second reading of ``ours``, so the paper's difference is the same."""
+    path = tmp_path / "nobody/table.toml"
+    path.write_text(PAIRS + '[readings]\ncolumns = { again = "ours" }\n')
+    recipe = load_recipe("nobody/table")
+    cells = [
+        cell(recipe, "a", "ours", 81.0, 85.0),
+        cell(recipe, "a", "again", 70.0, 73.0),
+        cell(recipe, "a", "local", 70.0, 72.0),
+    ]
+    text = "\n".join(paired(recipe, cells))
+    assert "| a | ours > local | +12.00 ± 1.41 | 2 | 0.053 | +10.00 |" in text
+    assert "| a | again > local | +0.500 ± 0.707 | 2 | 0.5 | +10.00 |" in text
+    assert "fed-avg" not in text  # not run
+
+
+def test_a_pair_that_the_paper_has_no_numbers_for_says_so(recipe, tmp_path):
+    (tmp_path / "nobody/table.toml").write_text(PAIRS)
+    recipe = load_recipe("nobody/table")
+    cells = [cell(recipe, "a", "again", 70.0, 73.0), cell(recipe, "a", "local", 70.0, 72.0)]
+    assert "| a | again > local | +0.500 ± 0.707 | 2 | 0.5 | - |" in paired(recipe, cells)

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atoll.cli import app
+from atoll.errors import AtollError
 from atoll.report.comparison import paired
 from atoll.report.reproduction import grid
 from atoll.reproduction.recipe import load_recipe
@@ -38,7 +39,7 @@ def test_columns_are_compared_seed_by_seed(paper, tmp_path):
     one = replace(local, values=(3.0, 5.0, 7.0, 100.0))
     other = replace(fed_avg, values=(1.0, 2.0, 3.0))
     lines = paired(load_recipe("nobody/table-1"), [one, other])
-    assert lines[-2] == "| small | local > fed-avg | +3.00 ± 1.00 | 3 | 0.035 |"
+    assert lines[-2] == "| small | local > fed-avg | +3.00 ± 1.00 | 3 | 0.035 | +0.000 |"
 
 
 @pytest.mark.parametrize("kind", ["lines", "bars", "boxes", "curves"])
@@ -54,6 +55,23 @@ def test_figures_are_drawn_the_same_each_time(paper, tmp_path, kind):
     kept = kept_cells()
     curves = [c.array for c in kept if c.array is not None]
     assert [len(c) for c in curves] == ([3, 3] if kind == "curves" else [])
+
+
+def test_every_seed_is_a_dot_where_a_figure_asks_for_them(paper, tmp_path):
+    """Two seeds of two columns in two rows: eight dots more than the means."""
+    paper.write_figure("lines")
+    text = paper.path.read_text()
+
+    def dots():
+        reproduce("--column", "alone", "--column", "early", "--missing")
+        return (tmp_path / "results/nobody/table-1.svg").read_text().count("<use ")
+
+    means = dots()
+    paper.path.write_text(text.replace('y = "accuracy"', 'y = "accuracy"\nevery_seed = true'))
+    assert dots() == means + 8
+    paper.path.write_text(text.replace('kind = "lines"', 'kind = "bars"\nevery_seed = true'))
+    with pytest.raises(AtollError, match=r"plot\.every_seed is for lines; kind is bars"):
+        load_recipe("nobody/table-1")
 
 
 def test_without_a_table_pages_and_an_index_are_written_anew(paper, tmp_path):

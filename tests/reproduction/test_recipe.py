@@ -42,6 +42,19 @@ def test_a_large_std_of_the_paper_widens_the_tolerance(paper, tmp_path):
     assert allowed == {"local": 1.0, "fed-avg": 0.8}
 
 
+def test_a_column_that_is_two_sided_deviates_above_too(paper):
+    paper.write(above="fine")
+    path = paper.path
+    text = path.read_text()
+    path.write_text('two_sided = ["local"]\n' + text)
+    above = {(t.row, t.column): t.above for t in load_recipe("nobody/table-1").targets}
+    assert above["small", "local"] == above["other", "local"] == "outside"
+    assert above["small", "fed-avg"] == "fine"
+    path.write_text('two_sided = ["locl"]\n' + text)
+    with pytest.raises(AtollError, match="two_sided of nobody/table-1: 'locl'"):
+        load_recipe("nobody/table-1")
+
+
 @pytest.mark.parametrize("line", ["seeds = 0", "tolerance = -1.0", "paper_stds = -1.0"])
 def test_numbers_out_of_bounds_are_named(paper, line):
     paper.path.write_text(f"title = 'x'\nsource = 'y'\n{line}\n[settings]\n[rows.a]\n")

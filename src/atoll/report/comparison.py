@@ -77,25 +77,33 @@ def _mean(cell: Cell) -> str:
 def paired(recipe: Recipe, cells: Sequence[Cell]) -> list[str]:
     """The pairs of columns a recipe compares, tested over the seeds they share, as a section.
 
-    That is a two-sided t-test of their differences.
+    That is a two-sided t-test of their differences; the paper's difference stands beside it.
     """
     done = {(cell.row, cell.column): cell for cell in cells}
+    published = {recipe.number(t): t.paper for t in recipe.targets if t.paper is not None}
     lines = []
     for row in dict.fromkeys(cell.row for cell in cells):
         for text in recipe.header.compare:
             one, other = (done.get((row, name.strip())) for name in text.split(">"))
             if one is not None and other is not None:
-                lines.append(f"| {row} | {text} | " + " | ".join(_gap(one, other)) + " |")
+                theirs = (published.get(recipe.number(cell.target)) for cell in (one, other))
+                figures = (row, text, *_gap(one, other), _between(*theirs))
+                lines.append("| " + " | ".join(figures) + " |")
     if not lines:
         return []
     return [
         "Paired differences over seeds, and p of a two-sided paired t-test:",
         "",
-        "| row | columns | difference | seeds | p |",
-        "|---|---|---|---|---|",
+        "| row | columns | difference | seeds | p | the paper's |",
+        "|---|---|---|---|---|---|",
         *lines,
         "",
     ]
+
+
+def _between(one: float | None, other: float | None) -> str:
+    """The difference of two published numbers, where both are there."""
+    return "-" if one is None or other is None else signed(one - other)
 
 
 def _gap(one: Cell, other: Cell) -> tuple[str, str, str]:

@@ -37,6 +37,8 @@ def draw_recipe(recipe: Recipe, cells: Sequence[Cell], path: Path) -> None:
     }[plot.kind]  # fmt: skip
     for axes, (title, members) in zip(grid.flat, panels.items(), strict=False):
         drawing(axes, members)
+        if plot.every_seed:
+            _seeds(axes, members)
         axes.set(title=title, xlabel=plot.x, ylabel=plot.y)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
@@ -92,7 +94,7 @@ def _lines(axes: Any, members: Sequence[Pair]) -> None:
     """One line per column with its std as a band, one place on the x axis per row."""
     names = list(dict.fromkeys(t.row for t, _ in members))
     for column, pairs in _series(members).items():
-        x = np.array([names.index(t.row) if t.x is None else t.x for t, _ in pairs], dtype=float)
+        x = _places(names, pairs)
         order = np.argsort(x)
         ours = np.array([c.ours for _, c in pairs])[order]
         std = np.array([c.std for _, c in pairs])[order]
@@ -101,6 +103,20 @@ def _lines(axes: Any, members: Sequence[Pair]) -> None:
     if all(t.x is None for t, _ in members):
         axes.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize="small")
     axes.legend(fontsize="x-small")
+
+
+def _places(names: Sequence[str], pairs: Sequence[Pair]) -> np.ndarray:
+    """Where on the x axis each row is."""
+    return np.array([names.index(t.row) if t.x is None else t.x for t, _ in pairs], dtype=float)
+
+
+def _seeds(axes: Any, members: Sequence[Pair]) -> None:
+    """Every seed's value as a dot, beside the mean of its cell."""
+    names = list(dict.fromkeys(t.row for t, _ in members))
+    for line, pairs in zip(axes.get_lines(), _series(members).values(), strict=True):
+        x = np.repeat(_places(names, pairs), [len(cell.values) for _, cell in pairs])
+        y = np.concatenate([cell.values for _, cell in pairs])
+        axes.scatter(x, y, s=6, color=line.get_color(), alpha=0.5)
 
 
 def _bars(axes: Any, members: Sequence[Pair]) -> None:

@@ -26,7 +26,8 @@ class Header:
     partition. ``tolerance`` is in the cell's own unit, or a share of the paper's number if
     ``relative``. A cell may also be off by ``paper_stds`` times the paper's own standard deviation,
     where that is more. ``above`` says whether a number above the paper's is a deviation, and a
-    column may say otherwise (more accuracy is fine, a larger model is not). ``columns`` are run in
+    column may say otherwise (more accuracy is fine, a larger model is not); ``two_sided`` names the
+    columns that deviate either way where columns are figures, such as gains. ``columns`` are run in
     every row, published or not. ``interval`` adds 95 % intervals of our means to the table.
     ``compare`` names pairs of columns, as ``"A > B"``, whose difference is tested in every row that
     has both. ``favourite`` is the column of the paper's own method, whose standing is shown.
@@ -41,6 +42,7 @@ class Header:
     relative: bool = False
     paper_stds: float = option(0.0, at_least=0)
     above: Above = "outside"
+    two_sided: tuple[str, ...] = ()
     measure: str = "run"
     columns: tuple[str, ...] = ()
     interval: bool = False
@@ -59,12 +61,17 @@ class Plot:
     ``lines``: one line per column, one place on the x axis per row (its ``x``). ``bars``: one
     group of bars per row. ``boxes``: one box per cell, over seeds. ``curves``: one panel per row,
     one line over rounds per column. ``heatmaps``: one panel per cell. Rows with the same ``panel``
-    share axes.
+    share axes. ``every_seed`` adds each seed's value to lines, as a dot.
     """
 
     kind: Literal["lines", "bars", "boxes", "curves", "heatmaps"]
     x: str = ""
     y: str = ""
+    every_seed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every_seed and self.kind != "lines":
+            raise AtollError(f"plot.every_seed is for lines; kind is {self.kind}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +197,11 @@ def load_recipe(name: str) -> Recipe:
         for column in _columns(entry, header)
         if (row, column) not in absent
     ]
-    if header.favourite:
-        known = {target.column for target in targets}
-        if header.favourite not in known:
-            raise unknown(f"favourite of {name}:", header.favourite, known)
+    known = {target.column for target in targets}
+    for part, names in (("favourite", [header.favourite]), ("two_sided", header.two_sided)):
+        for column in filter(None, names):
+            if column not in known:
+                raise unknown(f"{part} of {name}:", column, known)
     drawn = None if plot is None else build(Plot, f"{name} plot", plot)
     places = [(target.row, target.column) for target in targets]
     return Recipe(
@@ -280,6 +288,8 @@ def _target(
         own = merged(
             own, {} if named else {"method": {"name": column}}, of_column, of_row.get(column, {})
         )
+    if column in header.two_sided:
+        above = "outside"
     published = entry.get("paper", {}).get(column)
     paper, std = published if isinstance(published, list) else (published, 0.0)
     tolerance = entry.get("tolerance", {}).get(column, header.tolerance)
