@@ -15,6 +15,9 @@ from atoll.kernels.vectors import (
     tile_wide,
 )
 
+# Rows whose products with each other are added up at once.
+ROWS_AT_ONCE = 512
+
 
 @numba.njit(nogil=True, cache=True)
 def _product(a, from_a, down, along, rows, terms, b, from_b, wide_b, columns, out, to, wide):
@@ -103,12 +106,21 @@ def times_transposed(g, weight_K, start_K, out, first, last):
 
 @numba.njit(nogil=True, cache=True)
 def outer(h, g, start_K, out_K, first, last):
-    """``h_k^T g_k`` of clients ``first`` to ``last``, ``[N, in], [N, out] -> [K, in, out]``."""
+    """``h_k^T g_k`` of clients ``first`` to ``last``, ``[N, in], [N, out] -> [K, in, out]``.
+
+    Some rows at a time, which stay near the processor while all entries take their part of them.
+    """
     width, columns = h.shape[1], g.shape[1]
     flat_h, flat_g, flat_out = h.reshape(-1), g.reshape(-1), out_K.reshape(-1)
+    part = np.empty(width * columns, dtype=h.dtype)
     for k in range(first, last):
-        i, rows = start_K[k], start_K[k + 1] - start_K[k]
-        _any_product(
-            flat_h, i * width, 1, width, width, rows,
-            flat_g, i * columns, columns, flat_out, k * width * columns,
-        )  # fmt: skip
+        end, to = start_K[k + 1], k * width * columns
+        for i in range(start_K[k], max(end, start_K[k] + 1), ROWS_AT_ONCE):
+            begins, rows = i == start_K[k], min(ROWS_AT_ONCE, end - i)
+            _any_product(
+                flat_h, i * width, 1, width, width, rows,
+                flat_g, i * columns, columns, flat_out if begins else part, to if begins else 0,
+            )  # fmt: skip
+            if not begins:
+                for j in range(len(part)):
+                    flat_out[to + j] += part[j]
