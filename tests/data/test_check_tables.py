@@ -249,8 +249,11 @@ def test_training_nodes_that_the_table_names_say_what_is_rare(files):
     check = files(*fraud(9, 100, parts=lambda n: "train" if n < 50 else "val"))
     assert "task" not in check.experiment()
     assert "run" not in check.experiment()
+
     # 12 of 100, of which 2 of 50 train; they validate at one bank, where nobody else does.
-    parts = lambda n: "train" if n < 2 or 12 <= n < 60 else "val"
+    def parts(n):
+        return "train" if n < 2 or 12 <= n < 60 else "val"
+
     check = files(*fraud(12, 100, parts=parts, owners=lambda n: "north" if n < 12 else "south"))
     assert check.experiment()["task"] == {"class_weight": "balanced"}
     assert "2 of 50 training nodes" in "\n".join(said(check, "note"))

@@ -13,11 +13,12 @@ from scipy import sparse
 
 from atoll import kernels
 from atoll.kernels import sharing
-from atoll.ops.ragged_product import ragged_product
+from atoll.ops.ragged_product import outer, ragged_product
 from atoll.ops.sparse import Sparse
 from atoll.optimizers.adam import Adam
 
 pytest.importorskip("numba")
+TERMS_AT_ONCE = kernels.kernels("ragged").TERMS_AT_ONCE
 DTYPES = (torch.float32, torch.float64)
 WIDTHS = (7, 16, 17, 40, 64, 100, 128, 200)
 
@@ -81,6 +82,16 @@ def test_products_of_clients_of_all_sizes(width, dtype):
 
     for ours, torchs in zip(*both(compute), strict=True):
         torch.testing.assert_close(ours, torchs, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_over_more_rows_than_are_added_up_at_once(dtype):
+    sizes = (3, 9 * TERMS_AT_ONCE, 0, TERMS_AT_ONCE + 1)
+    h, g = (torch.randn(sum(sizes), width, dtype=dtype) for width in (20, 7))
+    ours, torchs = both(lambda: outer(h, g, sizes))
+    torch.testing.assert_close(
+        ours, torchs, rtol=1e-4, atol=1e-3 if dtype == torch.float32 else 1e-10
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -15,10 +15,12 @@ from atoll.cohort.collection import Collection, collection_of
 from atoll.cohort.inputs import Inputs, Operator
 from atoll.cohort.joined import inputs_of
 from atoll.cohort.k_hop import part_of
+from atoll.cohort.packed import Packed
 from atoll.cohort.parts import Parts, split_rows
+from atoll.cohort.picked import Picked
 from atoll.cohort.targets import Targets
 from atoll.device import of_numpy
-from atoll.graph import SPLITS, Graph
+from atoll.graph import SPLITS, Graph, nodes_of_graphs
 from atoll.leaves import Ragged
 from atoll.tree import Leaf
 
@@ -41,6 +43,7 @@ class Cohort(Cached):
         dtype: torch.dtype = torch.float32,
         inputs: Inputs | None = None,
         columns: Mapping[str, np.ndarray] | None = None,
+        collection: Collection | None = None,
     ) -> None:
         if not graphs:
             raise ValueError("a cohort has at least one client")
@@ -50,12 +53,13 @@ class Cohort(Cached):
         self.inputs = inputs_of(self.graphs, dtype) if inputs is None else inputs
         self.k = len(self.graphs)
         self.sizes = self.inputs.sizes
-        self.features = self.graphs[0].features
+        first = self.graphs.whole[0] if isinstance(self.graphs, Parts) else self.graphs[0]
+        self.features, self.classes = first.features, first.classes
         # Whether these are some clients of a larger cohort, whose state is only theirs for a step.
         self.partial = False
-        self.classes = self.graphs[0].classes
         # Labels and splits of all rows, where they are known already.
         self._columns = columns or {}
+        self._collection = collection
 
     def __repr__(self) -> str:
         nodes, dtype = sum(self.sizes), str(self.dtype).removeprefix("torch.")
@@ -156,7 +160,29 @@ class Cohort(Cached):
     @cached_property
     def collection(self) -> Collection | None:
         """The clients' small graphs, where each holds many of them; None where each holds one."""
-        return collection_of(self.graphs)
+        return self._collection or collection_of(self.graphs)
+
+    def picked(self, chosen_K: Sequence[np.ndarray]) -> Cohort:
+        """Some of each client's small graphs, by their numbers, in that order."""
+        collection = self.collection
+        assert collection is not None
+        nodes_K = [
+            nodes_of_graphs(graph.graph_of, chosen)
+            for graph, chosen in zip(self.graphs, chosen_K, strict=True)
+            if graph.graph_of is not None
+        ]
+        rows = self.rows_of(nodes_K).cpu().numpy()
+        columns = {name: self._column(name)[rows] for name in ("y", *SPLITS)}
+        parts = Parts(self.graphs, nodes_K, Graph.subgraph)
+        assert isinstance(self.inputs, Packed)
+        return Cohort(
+            parts,
+            self.clients,
+            self.dtype,
+            Picked(self.inputs, nodes_K, parts),
+            columns,
+            collection.part(rows, [len(chosen) for chosen in chosen_K]),
+        )
 
     @cached_property
     def y(self) -> Tensor:
@@ -214,7 +240,8 @@ class Cohort(Cached):
         return self.inputs.edges
 
     def operator(self, name: str) -> Operator:
-        """A block-diagonal propagation matrix ``[N, N]``: ``gcn``, ``mean`` or ``sum``."""
+        """A block-diagonal propagation matrix ``[N, N]``: ``gcn``, ``mean``, ``sum`` or ``sum and
+        own``."""
         return self.inputs.operator(name)
 
     def linear(self, weight_K: Tensor, propagated: str = "", hops: int = 1) -> Tensor:

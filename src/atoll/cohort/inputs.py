@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol, Self
 
@@ -67,7 +67,8 @@ class Inputs(Cached, ABC):
 
     @abstractmethod
     def operator(self, name: str) -> Operator:
-        """A block-diagonal propagation matrix ``[N, N]``: ``gcn``, ``mean`` or ``sum``."""
+        """A block-diagonal propagation matrix ``[N, N]``: ``gcn``, ``mean``, ``sum`` or ``sum and
+        own``."""
 
     def operator_at(self, name: str, rows: Tensor) -> Operator:
         """Some rows ``[R]`` of an operator, ``[R, N]``."""
@@ -77,6 +78,17 @@ class Inputs(Cached, ABC):
     def edges(self) -> Tensor:
         """All clients' edges ``[2, E]`` in row numbers."""
         return self.rows_of([g.edges for g in self.graphs])
+
+    def by_graph(self, key: str, dtype: torch.dtype, make: Callable[[Graph], np.ndarray]) -> Tensor:
+        """What is made of each client's graph, one row per node, packed ``[N, ...]``.
+
+        Where clients hold small graphs it must follow from each of these by itself.
+        """
+
+        def pack() -> Tensor:
+            return of_numpy(np.concatenate([make(graph) for graph in self.graphs])).to(dtype)
+
+        return self.cached(f"{key} as {dtype}", pack)
 
     def k_hop(self, reach: int, inside_K: Sequence[np.ndarray]) -> Neighbourhood | None:
         """The inputs of the nodes within ``reach`` hops of those ``inside``, booleans per client.

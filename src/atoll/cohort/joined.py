@@ -19,7 +19,7 @@ from atoll.cohort.whole import Whole
 from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
 from atoll.ops.features import DENSE_ABOVE
-from atoll.ops.propagation import fingerprint, sampled_entries, stored
+from atoll.ops.propagation import SYMMETRIC, fingerprint, sampled_entries, stored
 from atoll.ops.sparse import Sparse, column_blocks
 
 # From so many clients on, what is done client by client takes longer than what is done.
@@ -40,7 +40,7 @@ class JoinedWhole(Whole):
         return Union(self.graphs)
 
     def _packed_operator(self, name: str) -> Sparse:
-        symmetric = name in ("gcn", "sum") and self.union.symmetric
+        symmetric = name in SYMMETRIC and self.union.symmetric
         return Sparse(self.union.operator(name), self.dtype, symmetric)
 
     def _packed_features(self, propagated: str, hops: int) -> Sparse | Tensor:
@@ -88,7 +88,7 @@ class JoinedKHop(KHop):
         return [(graph, nodes, fingerprint(nodes)) for graph, nodes in pairs]
 
     def _packed_operator(self, name: str) -> Sparse:
-        symmetric = name in ("gcn", "sum") and self.union.symmetric
+        symmetric = name in SYMMETRIC and self.union.symmetric
         cut = self.union.operator(name)[self._rows][:, self._rows]
         return Sparse(cut, self.dtype, symmetric)
 

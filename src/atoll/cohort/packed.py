@@ -15,7 +15,7 @@ from atoll.cohort.inputs import Inputs
 from atoll.graph import Features, Graph
 from atoll.ops.features import DENSE_ABOVE, features_times, pack_features, same_features_times
 from atoll.ops.own_rows import OwnRows, Places
-from atoll.ops.propagation import inputs_name
+from atoll.ops.propagation import SYMMETRIC, inputs_name
 from atoll.ops.ragged_product import outer
 from atoll.ops.sparse import Sparse, block_diagonal
 from atoll.ops.written_out import ProductGradient
@@ -189,7 +189,7 @@ class Packed(Inputs):
         return self.cached(name, lambda: self._packed_operator(name))
 
     def _packed_operator(self, name: str) -> Sparse:
-        symmetric = name in ("gcn", "sum") and all(g.symmetric for g in self._graphs)
+        symmetric = name in SYMMETRIC and all(g.symmetric for g in self._graphs)
         return Sparse(block_diagonal(self.operators(name)), self.dtype, symmetric)
 
     def operator_at(self, name: str, rows: Tensor) -> Sparse:

@@ -19,7 +19,7 @@ class Parts(Sequence[Graph]):
         nodes_K: Sequence[np.ndarray],
         make: Callable[[Graph, np.ndarray], Graph],
     ) -> None:
-        self._of, self._nodes_K, self._make = graphs, nodes_K, make
+        self.whole, self._nodes_K, self._make = graphs, nodes_K, make
         self._made: dict[int, Graph] = {}
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class Parts(Sequence[Graph]):
             return [self[i] for i in range(*at.indices(len(self)))]
         place = range(len(self))[at]
         if place not in self._made:
-            self._made[place] = self._make(self._of[place], self._nodes_K[place])
+            self._made[place] = self._make(self.whole[place], self._nodes_K[place])
         return self._made[place]
 
 

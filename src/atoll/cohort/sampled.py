@@ -132,6 +132,10 @@ def _matrix(sample: Sample, name: str) -> sparse.csr_array:
         values = np.concatenate([values * scale[target] * scale[source], scale * scale])
         loops = np.arange(n)
         target, source = np.concatenate([target, loops]), np.concatenate([source, loops])
+    elif name == "sum and own":
+        values = np.concatenate([values, np.ones(n)])
+        loops = np.arange(n)
+        target, source = np.concatenate([target, loops]), np.concatenate([source, loops])
     elif name == "mean":
         values = values / degree[target]
     return sparse.csr_array((values, (target, source)), shape=(n, n))

@@ -1,6 +1,6 @@
 """The data of one client: nodes, features, edges, labels, splits, and who owns what."""
 
-from atoll.graph.collection import PER_GRAPH, first_nodes, nodes_of_graphs
+from atoll.graph.collection import first_nodes, nodes_of_graphs, renumbered_from_0
 from atoll.graph.cutting import disjoint_parts
 from atoll.graph.edges import (
     directed_edges,
@@ -16,7 +16,6 @@ from atoll.graph.holding import Holding, View, nodes_of
 from atoll.graph.making import largest_component, make_graph, node_mask
 
 __all__ = [
-    "PER_GRAPH",
     "SPLITS",
     "Features",
     "Graph",
@@ -33,6 +32,7 @@ __all__ = [
     "node_mask",
     "nodes_of",
     "nodes_of_graphs",
+    "renumbered_from_0",
     "row_normalised",
     "sorted_distinct",
     "stacked",

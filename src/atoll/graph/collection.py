@@ -6,10 +6,6 @@ import numpy as np
 
 from atoll.errors import AtollError
 
-# How the names begin of what is derived from each small graph by itself, one row per node: then the
-# rows of some graphs are those of the collection.
-PER_GRAPH = "by graph: "
-
 
 def first_nodes(graph_of: np.ndarray) -> np.ndarray:
     """The first node of each small graph ``[g]``, given which one each node belongs to ``[n]``."""

@@ -66,6 +66,21 @@ def relu_dropout_back(grad, h, start_K, scale, sum_K):
 
 
 @numba.njit(nogil=True, cache=True)
+def relu_dropout_back_to(grad, h, start_K, scale, out, sum_K):
+    """The same with the result in ``out``. (Of two arrays that are one LLVM makes no vectors.)"""
+    scale = grad.dtype.type(scale)
+    for k in range(len(start_K) - 1):
+        total = sum_K[k]
+        total[:] = 0
+        for i in range(start_K[k], start_K[k + 1]):
+            row, made, to = grad[i], h[i], out[i]
+            for j in range(len(row)):
+                g = row[j] * scale if made[j] > 0 else 0
+                to[j] = g
+                total[j] += g
+
+
+@numba.njit(nogil=True, cache=True)
 def row_sums(rows, start_K, sum_K):
     """Sums over each client's rows, ``[N, h] -> [K, h]``."""
     for k in range(len(start_K) - 1):

@@ -17,7 +17,7 @@ from atoll.kernels.vectors import (
 
 # Terms that are summed for all rows before the next ones, where A is read across its rows: these
 # lie far apart in memory, and of so few the processor keeps what the rows beside need.
-_TERMS = 32
+TERMS_AT_ONCE = 32
 
 
 @numba.njit(nogil=True, cache=True)
@@ -25,7 +25,7 @@ def _product(a, from_a, down, along, rows, terms, b, from_b, wide_b, columns, ou
     """``A B`` with at least as many columns as a vector has numbers; see ``vectors._tile``."""
     lanes = lanes_of(b)
     block = TILE_VECTORS * lanes
-    at_once = _TERMS if along > down else max(terms, 1)
+    at_once = TERMS_AT_ONCE if along > down else max(terms, 1)
     j = 0
     while j < columns:
         full = j + block <= columns

@@ -17,7 +17,9 @@ from atoll.cohort.dual import FirstLayer
 from atoll.cohort.targets import Targets
 from atoll.device import of_numpy
 from atoll.graph import make_graph
-from atoll.ops.ragged import segment_mean, segment_sum
+from atoll.ops.activation import rectified, shifted
+from atoll.ops.dropout import dropout
+from atoll.ops.ragged import segment_mean
 from atoll.ops.written_out import ProductGradient
 from atoll.options import check_options
 from atoll.registry import Registry
@@ -167,13 +169,19 @@ def read_out(h: Tensor, cohort: Cohort, how: ReadOut) -> tuple[Tensor, Cohort | 
     collection = cohort.collection
     if collection is None:
         return h, cohort
-    add = segment_sum if how == "sum" else segment_mean
-    return add(h, collection.of, len(collection.batch)), collection
+    total = collection.members(h.dtype) @ h
+    return total if how == "sum" else total / collection.size[:, None], collection
 
 
 def spread(rows: Tensor, at: Cohort | Collection | Targets) -> Tensor:
     """The inverse: every node gets the row of its small graph ``[G, d] -> [N, d]``."""
     return rows[at.of] if isinstance(at, Collection) else rows
+
+
+def spread_at(rows: Tensor, at: Cohort | Collection, targets: Targets) -> Tensor:
+    """What :func:`spread` gives target nodes ``[R, d]``."""
+    chosen = targets.rows
+    return rows.index_select(0, at.of[chosen] if isinstance(at, Collection) else chosen)
 
 
 def add_bias(
@@ -182,5 +190,18 @@ def add_bias(
     """``h`` with each client's bias of that name, if the model has it; in the memory of ``h``."""
     if name not in params_K:
         return h
-    bias_K = params_K[name]
-    return h.add_(bias_K if at.k == 1 else bias_K.index_select(0, at.batch))
+    return shifted(h, params_K[name], at.batch, at.sizes)
+
+
+def bias_and_relu(
+    h: Tensor,
+    params_K: Mapping[str, Tensor],
+    name: str,
+    at: Cohort | Collection,
+    rate: float = 0.0,
+    rng: CohortRng | None = None,
+) -> Tensor:
+    """``relu`` of :func:`add_bias`, then dropout; without dropout in the memory of ``h``."""
+    if name not in params_K:
+        return dropout(h.relu_(), rate, rng, at.sizes)
+    return rectified(h, params_K[name], at.batch, at.sizes, rate, rng)

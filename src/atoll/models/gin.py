@@ -10,8 +10,18 @@ import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.models.base import Model, ReadOut, add_bias, fan_in, models, read_out, spread
-from atoll.ops.dropout import dropout
+from atoll.cohort.targets import Targets
+from atoll.models.base import (
+    Model,
+    ReadOut,
+    add_bias,
+    bias_and_relu,
+    fan_in,
+    models,
+    read_out,
+    spread,
+    spread_at,
+)
 from atoll.ops.ragged import ragged_linear
 from atoll.options import option
 from atoll.rng import CohortRng
@@ -26,12 +36,21 @@ def linear_layer(rng: np.random.Generator, name: str, inputs: int, outputs: int)
     }
 
 
-def gin_layer(p: Mapping[str, Tensor], name: str, h: Tensor, cohort: Cohort) -> Tensor:
-    """``relu((A h + h) W1 + b1) W2 + b2``, each node's own row beside its neighbours' sum."""
-    h = ragged_linear(cohort.operator("sum") @ h + h, p[f"{name}.lin1.weight"], cohort.sizes)
-    h = add_bias(h, p, f"{name}.lin1.bias", cohort).relu_()
+def gin_layer(
+    p: Mapping[str, Tensor],
+    name: str,
+    h: Tensor,
+    cohort: Cohort,
+    rate: float,
+    rng: CohortRng | None,
+) -> Tensor:
+    """``relu(relu((A h + h) W1 + b1) W2 + b2)``, each node's own row beside its neighbours' sum,
+    then dropout."""
+    h = cohort.operator("sum and own") @ h
+    h = ragged_linear(h, p[f"{name}.lin1.weight"], cohort.sizes)
+    h = bias_and_relu(h, p, f"{name}.lin1.bias", cohort)
     h = ragged_linear(h, p[f"{name}.lin2.weight"], cohort.sizes)
-    return add_bias(h, p, f"{name}.lin2.bias", cohort)
+    return bias_and_relu(h, p, f"{name}.lin2.bias", cohort, rate, rng)
 
 
 def classify(
@@ -41,13 +60,16 @@ def classify(
     how: ReadOut,
     rate: float,
     rng: CohortRng | None,
+    targets: Targets | None = None,
 ) -> Tensor:
-    """Read-out, ``relu(h W + b)``, dropout and a linear classifier, spread over nodes."""
+    """Read-out, ``relu(h W + b)``, dropout and a linear classifier, spread over nodes, or over
+    target nodes alone."""
     h, at = read_out(h, cohort, how)
-    h = add_bias(ragged_linear(h, p["post.weight"], at.sizes), p, "post.bias", at).relu_()
-    h = dropout(h, rate, rng, at.sizes)
+    h = ragged_linear(h, p["post.weight"], at.sizes)
+    h = bias_and_relu(h, p, "post.bias", at, rate, rng)
     h = ragged_linear(h, p["classifier.weight"], at.sizes)
-    return spread(add_bias(h, p, "classifier.bias", at), at)
+    h = add_bias(h, p, "classifier.bias", at)
+    return spread(h, at) if targets is None else spread_at(h, at, targets)
 
 
 @models.register("gin")
@@ -92,6 +114,16 @@ class GIN(Model):
         h = self._convolve(params_K, cohort, rng)
         return classify(params_K, h, cohort, self.readout, self.dropout, rng)
 
+    def apply_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        h = self._convolve(params_K, cohort, rng)
+        return classify(params_K, h, cohort, self.readout, self.dropout, rng, targets)
+
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """The last convolution's output, read out where small graphs are held ``[N, hidden]``."""
         h, at = read_out(self._convolve(params_K, cohort, None), cohort, self.readout)
@@ -100,6 +132,5 @@ class GIN(Model):
     def _convolve(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
         h = add_bias(cohort.linear(p["input.weight"]), p, "input.bias", cohort)
         for layer in range(1, self.layers + 1):
-            h = gin_layer(p, f"conv{layer}", h, cohort).relu_()
-            h = dropout(h, self.dropout, rng, cohort.sizes)
+            h = gin_layer(p, f"conv{layer}", h, cohort, self.dropout, rng)
         return h

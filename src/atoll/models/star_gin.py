@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.device import of_numpy
+from atoll.cohort.targets import Targets
 from atoll.models.base import Model, ReadOut, add_bias, glorot, models, read_out, spread
 from atoll.models.gin import classify, gin_layer, linear_layer
-from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.structure import structure_of
 from atoll.options import option
@@ -69,6 +68,16 @@ class StarGIN(Model):
         h = self._joined(params_K, cohort, rng)
         return classify(params_K, h, cohort, self.readout, self.dropout, rng)
 
+    def apply_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        h = self._joined(params_K, cohort, rng)
+        return classify(params_K, h, cohort, self.readout, self.dropout, rng, targets)
+
     def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
         """Both encoders' outputs, joined; read out where small graphs are held ``[N, hidden]``."""
         h, at = read_out(self._joined(params_K, cohort, None), cohort, self.readout)
@@ -78,20 +87,19 @@ class StarGIN(Model):
         s = _linear(p, "structure.input", self.structure(cohort), cohort)
         h = add_bias(cohort.linear(p["input.weight"]), p, "input.bias", cohort)
         for layer in range(1, self.layers + 1):
-            h = gin_layer(p, f"conv{layer}", torch.cat([h, s], dim=1), cohort).relu_()
-            h = dropout(h, self.dropout, rng, cohort.sizes)
+            both = torch.cat([h, s], dim=1)
+            h = gin_layer(p, f"conv{layer}", both, cohort, self.dropout, rng)
             s = cohort.operator("gcn") @ s
             s = _linear(p, f"structure.conv{layer}", s, cohort).tanh()
         return _linear(p, "join", torch.cat([h, s], dim=1), cohort)
 
     def structure(self, cohort: Cohort) -> Tensor:
         """The nodes' structure embeddings ``[N, walks + degrees]``."""
-
-        def pack() -> Tensor:
-            rows = [structure_of(g, self.walks, self.degrees) for g in cohort.graphs]
-            return of_numpy(np.concatenate(rows)).to(cohort.dtype)
-
-        return cohort.cached(f"structure {self.walks} {self.degrees}", pack)
+        return cohort.inputs.by_graph(
+            f"structure {self.walks} {self.degrees}",
+            cohort.dtype,
+            lambda graph: structure_of(graph, self.walks, self.degrees),
+        )
 
 
 def _linear(p: Mapping[str, Tensor], name: str, h: Tensor, cohort: Cohort) -> Tensor:

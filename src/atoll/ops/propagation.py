@@ -12,8 +12,10 @@ from scipy import sparse
 
 from atoll.graph import Features, Graph, node_mask
 from atoll.ops.features import DENSE_ABOVE
-from atoll.ops.sparse import gcn_operator, mean_operator
+from atoll.ops.sparse import gcn_operator, mean_operator, sum_and_own_operator
 
+# Operators that are symmetric where the graph is.
+SYMMETRIC = ("gcn", "sum", "sum and own")
 # Nodes by which the entries of P X are guessed.
 _SAMPLE = 256
 # A neighbourhood is computed by itself where it is at most this share of a graph; with dense
@@ -26,7 +28,12 @@ def operator_of(graph: Graph, name: str) -> sparse.csr_array:
 
 
 def made_operator(adjacency: sparse.csr_array, name: str) -> sparse.csr_array:
-    build = {"gcn": gcn_operator, "mean": mean_operator, "sum": sparse.csr_array}[name]
+    build = {
+        "gcn": gcn_operator,
+        "mean": mean_operator,
+        "sum": sparse.csr_array,
+        "sum and own": sum_and_own_operator,
+    }[name]
     return build(adjacency)
 
 

@@ -78,6 +78,24 @@ class Sparse:
         whole = sparse.csr_array((data, indices, pointers), shape=self.shape)
         return Sparse(whole[rows.cpu().numpy()], self._dtype)
 
+    def block(self, rows: np.ndarray) -> Sparse:
+        """Some of the rows and the same columns ``[R, R]``, in that order.
+
+        These rows have no entries in other columns.
+        """
+        pointers, indices, data = self._parts()
+        length = np.diff(pointers)[rows]
+        end = np.cumsum(length)
+        entries = (
+            np.repeat(pointers[rows] - (end - length), length) + np.arange(len(indices))[: end[-1]]
+        )
+        place = np.empty(self.shape[0], dtype=indices.dtype)
+        place[rows] = np.arange(len(rows), dtype=indices.dtype)
+        own = np.append(np.zeros(1, dtype=end.dtype), end)
+        shape = (len(rows), len(rows))
+        matrix = sparse.csr_array((data[entries], place[indices[entries]], own), shape=shape)
+        return Sparse(matrix, self._dtype, self.symmetric)
+
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
         return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
@@ -167,6 +185,11 @@ def mean_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
     degree = adjacency.sum(axis=1)
     scale = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
     return sparse.csr_array(sparse.diags_array(scale) @ adjacency)
+
+
+def sum_and_own_operator(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """``A + I``: the (weighted) sum over a node's neighbours and itself."""
+    return sparse.csr_array(adjacency + sparse.eye_array(adjacency.shape[0], format="csr"))
 
 
 def neighbour_operator(adjacency: sparse.csr_array) -> sparse.csr_array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from atoll.graph import PER_GRAPH, Graph
+from atoll.graph import Graph
 
 # Nodes whose walks are followed at once, so that a large graph's powers are never held whole.
 _AT_ONCE = 4096
@@ -22,7 +22,7 @@ def structure_of(graph: Graph, walks: int, degrees: int) -> np.ndarray:
     def build() -> np.ndarray:
         return np.concatenate([returns(graph, walks), one_hot_degrees(graph, degrees)], axis=1)
 
-    return graph.cached(f"{PER_GRAPH}structure {walks} {degrees}", build)
+    return graph.cached(f"structure {walks} {degrees}", build)
 
 
 def returns(graph: Graph, walks: int) -> np.ndarray:

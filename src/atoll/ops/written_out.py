@@ -86,17 +86,24 @@ def activated(
 
 
 def activated_back(
-    grad: Tensor, h: Tensor, sizes: Sequence[int], coins: Coins | None = None
+    grad: Tensor,
+    h: Tensor,
+    sizes: Sequence[int],
+    coins: Coins | None = None,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The gradients of :func:`activated` with respect to rows and biases, from that of ``h``.
 
-    The first is in the memory of ``grad``.
+    The first is in the memory of ``grad``, or in ``out`` if that is given.
     """
     sum_K = h.new_empty((len(sizes), h.shape[1]))
     scale = 1.0 if coins is None else coins.scale
     rows = array(grad), array(h), starts(tuple(sizes))
-    kernels("layers").relu_dropout_back(*rows, scale, array(sum_K))
-    return grad, sum_K
+    if out is None:
+        kernels("layers").relu_dropout_back(*rows, scale, array(sum_K))
+        return grad, sum_K
+    kernels("layers").relu_dropout_back_to(*rows, scale, array(out), array(sum_K))
+    return out, sum_K
 
 
 def row_sums(rows: Tensor, sizes: Sequence[int]) -> Tensor:

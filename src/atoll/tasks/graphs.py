@@ -17,7 +17,7 @@ from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tasks.base import Pass, Step, tasks
 from atoll.tasks.mini_batches import one_pass
-from atoll.tasks.node_loss import nll
+from atoll.tasks.node_loss import nll_of_targets
 from atoll.tasks.nodes import Classification
 
 
@@ -84,7 +84,8 @@ class GraphClassification(Classification):
         rng: CohortRng | None = None,
     ) -> Tensor:
         """Each client's mean cross-entropy over its training graphs ``[K]``."""
-        return nll(model.apply(params_K, cohort, rng), cohort, self.class_weight)
+        logits = model.apply_at(params_K, cohort, cohort.targets("train"), rng)
+        return nll_of_targets(logits, cohort, self.class_weight)
 
     def passes(self, model: Model, cohort: Cohort, rng: CohortRng) -> Pass | None:
         if not self.batch:

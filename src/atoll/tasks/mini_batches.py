@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from atoll.cohort import Cohort
-from atoll.cohort.k_hop import part_of
-from atoll.graph import PER_GRAPH, Graph, nodes_of_graphs
+from atoll.graph import Graph
 from atoll.rng import CohortRng
 from atoll.tasks.base import Step
 
@@ -47,30 +46,9 @@ def _part(cohort: Cohort, batches_K: Sequence[Sequence[np.ndarray]], step: int) 
     """The clients with the graphs of one step; kept while nobody has more than one step."""
 
     def build() -> Cohort:
-        parts = [
-            _of_graphs(graph, batches[step] if step < len(batches) else batches[0][:1], keep)
-            for graph, batches, keep in zip(cohort.graphs, batches_K, once_K, strict=True)
-        ]
-        return cohort.with_graphs(parts)
+        return cohort.picked(
+            [batches[step] if step < len(batches) else batches[0][:1] for batches in batches_K]
+        )
 
-    once_K = [len(batches) == 1 for batches in batches_K]
-    return cohort.cached("the only mini-batch", build) if all(once_K) else build()
-
-
-def _of_graphs(graph: Graph, chosen: np.ndarray, keep: bool) -> Graph:
-    """Some of a client's small graphs, with labels and splits as they are now."""
-    assert graph.graph_of is not None
-    nodes = nodes_of_graphs(graph.graph_of, chosen)
-    if not keep:
-        part = graph.subgraph(nodes)
-        for what, rows in graph.derived.items():
-            if str(what).startswith(PER_GRAPH) and isinstance(rows, np.ndarray):
-                part.derived[what] = rows[nodes]
-        return part
-    return part_of(graph, nodes).relabelled(
-        y=graph.y[nodes],
-        train=graph.train[nodes],
-        val=graph.val[nodes],
-        test=graph.test[nodes],
-        name=graph.name,
-    )
+    once = all(len(batches) == 1 for batches in batches_K)
+    return cohort.cached("the only mini-batch", build) if once else build()
