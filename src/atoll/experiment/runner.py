@@ -36,7 +36,7 @@ from atoll.experiment.parties import site_names as site_names
 from atoll.experiment.protected import refuse_in_vain
 from atoll.experiment.result import Result, Size, load_result
 from atoll.experiment.rounds import Rounds
-from atoll.experiment.run_dir import is_complete, new_run_dir, store_setup
+from atoll.experiment.run_dir import is_complete, new_run_dir, refuse_no_run, store_setup
 from atoll.experiment.tables import store_progress, store_tables
 from atoll.experiment.threads import suitable_threads, threads
 from atoll.experiment.whole_graph import WholeGraph
@@ -83,8 +83,7 @@ def run_experiment(
 
 def read_experiment(run_dir: Path) -> Experiment:
     """The experiment a run directory belongs to."""
-    if not (run_dir / "config.toml").is_file():
-        raise AtollError(f"'{run_dir}' is no run directory: it has no config.toml; check the path.")
+    refuse_no_run(run_dir)
     return resolve(read_table(run_dir / "config.toml"))
 
 
