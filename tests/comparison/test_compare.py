@@ -169,3 +169,26 @@ def test_a_graph_in_memory_whose_owners_have_names(jobs, tmp_path):
     assert rows[2]["verdict"] == "unclear"
     assert rows[0]["seeds"] == 3
     assert "Bank of Oslo: " in repr(found)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_every_run_says_is_said_once(jobs, tmp_path, caplog):
+    """Also by processes of their own, in the voice of the first."""
+    methods = ["fed-pub", "local"]
+    atoll.compare(**SMALL | {"methods": methods}, seeds=2, jobs=jobs, out=tmp_path / "c")
+    said = [r.getMessage() for r in caplog.records if "no mask dropped an entry" in r.getMessage()]
+    assert len(said) == 1
+    remarks = [
+        json.loads((tmp_path / "c/fed-pub" / f"seed-{seed}" / "summary.json").read_text())[
+            "remarks"
+        ]
+        for seed in range(2)
+    ]
+    assert all("no mask dropped an entry" in " ".join(found) for found in remarks)
+
+
+def test_a_command_for_runs_names_those_of_a_comparison(whole):
+    with pytest.raises(AtollError) as refusal:
+        atoll.predict(whole.out)
+    first = whole.out / "fed-avg" / "seed-0"
+    assert f"name one of the 6 runs in it, such as {first}." in str(refusal.value)

@@ -358,3 +358,65 @@ def test_a_table_as_spreadsheets_in_western_europe_write_it(files, tmp_path, cap
     assert [r.getMessage().split(":")[0] for r in caplog.records] == [
         "'people.csv' is not UTF-8 text"
     ]
+
+
+def clinic(columns):
+    """Forty patients with further columns, one value per patient."""
+    head = ";".join(["id", *columns, "diagnóstico"])
+    rows = [
+        ";".join([str(n), *(values[n] for values in columns.values()), ("sano", "enfermo")[n % 2]])
+        for n in range(40)
+    ]
+    return "\n".join([head, *rows]) + "\n", "a,b\n" + "".join(f"{n},{n + 1}\n" for n in range(39))
+
+
+def test_numbers_below_zero_as_accounts_write_them_are_read_and_noted(files):
+    balance = [f"({n}.50)" if n % 4 == 0 else f"{n}.50" for n in range(40)]
+    check = files(*clinic({"balance": balance}))
+    assert said(check, "error") == []
+    assert check.settings["label"] == "diagnóstico"
+    [note] = [text for text in said(check, "note") if "sign of accounts" in text]
+    assert note == (
+        "the column 'balance' has 10 numbers with the sign of accounts (first: '(0.50)' in line "
+        "2); they are read as negative."
+    )
+    [profile] = [c for c in check.columns if c.column == "balance"]
+    assert (profile.type, profile.use) == ("number", "feature: number")
+    check.settings["standardise"] = False
+    graph = loaded(check)
+    assert graph.x[:5, 0].tolist() == [-0.5, 1.5, 2.5, 3.5, -4.5]
+
+
+def test_words_for_nothing_known_among_categories_are_noted(files):
+    smoker = [("yes", "no", "NA", "no", "-")[n % 5] for n in range(40)]
+    check = files(*clinic({"smoker": smoker}))
+    assert check.usable
+    [note] = [text for text in said(check, "note") if "nothing known" in text]
+    assert note == (
+        "the column 'smoker' has words for nothing known ('NA' 8 times, '-' 8 times), which count "
+        "as names like any other; empty these entries if they are unknown."
+    )
+
+
+def test_a_mixture_that_is_left_out_is_shown(files):
+    mixed = [f"{n}" if n % 2 else f"room {n}" for n in range(40)]
+    check = files(*clinic({"where": mixed, "age": [str(30 + n) for n in range(40)]}))
+    [note] = [text for text in said(check, "note") if "'where'" in text]
+    assert note == (
+        "the column 'where' is left out: text among numbers. 20 of 40 entries are numbers, 20 "
+        "text (first: 'room 0' in line 2)."
+    )
+
+
+def test_columns_that_might_be_owners_or_labels_are_named(files):
+    ward = [("north", "south")[n % 3 > 0] for n in range(40)]
+    nodes, edges = clinic({"ward": ward, "age": [str(n % 3) for n in range(40)]})
+    [note] = [text for text in said(files(nodes, edges), "note") if "--owner" in text]
+    assert note == (
+        "no column is called like an owner, so the graph is cut into parties by its edges; if a "
+        "column says whose each node is, name it with --owner (names are in: ward)."
+    )
+    check = files(nodes.replace("ward", "hospital").replace("diagnóstico", "found"), edges)
+    assert not [text for text in said(check, "note") if "--owner" in text]
+    [error] = said(check, "error")
+    assert error.endswith("with --label (with few values there are: found, age).")

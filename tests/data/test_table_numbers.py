@@ -51,6 +51,13 @@ def staff(tmp_path, monkeypatch):
         (",5", ",", 0.5),
         ("", ",", None),
         ("A1", ",", None),
+        ("(12.5)", "", -12.5),
+        (" ( 1.234,50 ) ", ",", -1234.5),
+        ("1,234-", ".", -1234.0),
+        ("\u22127", "", -7.0),
+        ("(-7)", "", None),
+        ("(seven)", "", None),
+        ("7-8", "", None),
     ],
 )
 def test_decimal_marks_and_thousands(text, decimal, number):
@@ -141,6 +148,7 @@ def test_a_separator_is_one_character(staff):
         (["5 kg", "5 kg"], ""),
         (["AC-17", "AC-18"], ""),
         (["30-39", "40-49"], ""),
+        (["(30 kg)", "40 kg"], "kg"),
         (["red", "blue"], ""),
         (["2020-01-01", "2021-01-01"], ""),
     ],

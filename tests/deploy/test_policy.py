@@ -74,8 +74,9 @@ def test_every_method_that_was_measured_above_the_limit_needs_a_word():
     scores = {
         row[0]: [float(row[c].split()[0]) for c in columns if row[c] != "-"] for row in rows[2:]
     }
-    above = {name for name, found in scores.items() if max(found, default=0.0) > 0.65}
+    above = {name for name, found in scores.items() if max(found, default=0.0) >= 0.65}
     assert {"fed-gala", "fed-gnn", "fed-gcn", "fed-mlp", "no-augment"} <= above
+    assert not above & set(BUILT_IN.admitted.methods)
     assert {name for name in above if exposure(methods[name]()) is None} == set()
 
 

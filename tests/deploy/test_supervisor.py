@@ -4,12 +4,12 @@ import errno
 
 import pytest
 
-from atoll.deploy.journal import Journal
+from atoll.deploy.journal import FOLDER, Journal, way_on
 from atoll.deploy.operator import Operator, OutOfTouch
 from atoll.deploy.plan import Terms, new_plan
 from atoll.deploy.supervisor import Supervisor
 from atoll.errors import AtollError
-from atoll.files import NoRoom
+from atoll.files import NoRoom, write_json
 from thread_fleet import experiment
 
 
@@ -105,9 +105,15 @@ def test_a_missing_site_that_stays_away_brings_about_nothing(supervised):
 def test_jobs_that_end_without_a_round_are_given_up_after_three(supervised):
     begun = {"state": "running", "round": 1}
     supervisor, operator = supervised(*[(begun, "ended")] * 9)
-    with pytest.raises(AtollError, match=r"3 jobs in a row .* atoll resume"):
+    with pytest.raises(AtollError, match=r"3 jobs in a row .* atoll submit --resume"):
         supervisor.run()
     assert len(operator.submitted) == 4  # the first one completed a round
+
+
+def test_how_a_run_goes_on_depends_on_where_its_sites_are(tmp_path):
+    assert way_on(tmp_path / "first") == "atoll submit --resume first"
+    write_json(tmp_path / "first" / FOLDER, {"folder": "sites"})  # as atoll up does
+    assert way_on(tmp_path / "first") == f"atoll resume {tmp_path / 'first'}"
 
 
 def test_the_coordinators_own_sentence_is_passed_on(supervised):
@@ -188,6 +194,6 @@ def test_a_full_disk_is_named_at_once(supervised, monkeypatch):
             raise NoRoom(path, OSError(errno.ENOSPC, "No space left on device"))
 
     monkeypatch.setattr("atoll.deploy.journal.write_json", no_room_for_a_second_job)
-    with pytest.raises(AtollError, match=r"the disk of .* is full.*round 0: make room .* resume"):
+    with pytest.raises(AtollError, match=r"the disk of .* is full.*round 0: make room .* submit"):
         supervisor.run()
     assert len(operator.submitted) == 1

@@ -1,14 +1,22 @@
 """k-means on embeddings against classes: numbers worked out by hand."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
 
+from atoll.data.in_memory import from_graph
+from atoll.data.split import Split
+from atoll.deploy.plan import Terms, new_plan
+from atoll.errors import AtollError
 from atoll.experiment.config import resolve
+from atoll.experiment.result import load_result
 from atoll.experiment.runner import run_experiment
-from atoll.inference.clustering import agreement, clustered
+from atoll.graph import Holding, make_graph
 from atoll.inference.embed import embed, embedded
+from atoll.partition.natural import Natural
+from atoll.tasks.clustering import agreement, clustered
 
 
 def test_agreement_by_hand():
@@ -60,12 +68,57 @@ def test_any_run_with_embeddings_is_scored(task, tmp_path):
         "model": {"hidden": 16},
         "task": {"name": task},
         "method": {"name": "fed-avg"},
-        "run": {"rounds": 15},
+        "run": {"rounds": 15, "cluster_scores": True},
     }
-    run_experiment(resolve(table), tmp_path / "run")
+    result = run_experiment(resolve(table), tmp_path / "run")
     nodes, scores = embedded(tmp_path / "run", cluster=True)
     assert scores.columns == ["client", "clusters", "scored", "nmi", "ari"]
     assert scores["nmi"].min() > 0.2
     assert nodes.columns[:4] == ["id", "client", "cluster", "e0"]
     assert embedded(tmp_path / "run", cluster=True)[1].equals(scores)
     assert "cluster" not in embed(tmp_path / "run").columns
+    for name in ("nmi", "ari"):  # those that the run itself reports
+        assert [client[name] for client in result.per_client] == scores[name].to_list()
+        assert result.figures[name] == pytest.approx(scores[name].mean())
+    read_back = load_result(tmp_path / "run", result.experiment)
+    assert (read_back.figures["nmi"], read_back.per_client) == (
+        result.figures["nmi"],
+        result.per_client,
+    )
+
+
+def test_a_client_with_too_few_nodes_has_no_score_and_does_not_count(tmp_path):
+    """The second client's nodes all train, so that none is left to score its clusters by."""
+    clients = [f"{'ab'[i >= 12]}" for i in range(16)]
+    y = np.arange(16) % 2
+    split = np.where(np.arange(16) < 12, np.arange(16) // 2 % 3, 0)
+    graph = replace(
+        make_graph(np.eye(16, dtype=np.float32)[:, :8] + y[:, None], np.zeros((2, 0), int), y),
+        train=split == 0,
+        val=split == 1,
+        test=split == 2,
+        holdings=tuple(
+            Holding(name, np.flatnonzero(np.array(clients) == name)) for name in ("a", "b")
+        ),
+    )
+    table = {"method": {"name": "local"}, "run": {"rounds": 3, "cluster_scores": True}}
+    experiment = replace(
+        resolve(table),
+        data=from_graph(graph),
+        partition=Natural(),
+        split=Split(kind="public"),
+    )
+    result = run_experiment(experiment, tmp_path / "run")
+    first, second = result.per_client
+    assert 0 <= first["nmi"] <= 1
+    assert (second["nmi"], second["ari"]) == (None, None)
+    assert result.figures["nmi"] == first["nmi"]
+
+
+def test_a_method_without_a_model_for_nodes_and_a_deployment_are_refused():
+    table = {"method": {"name": "local"}, "run": {"cluster_scores": True}}
+    with pytest.raises(AtollError, match="ada-fgl leaves no model that"):
+        resolve(table | {"method": {"name": "ada-fgl"}})
+    deployed = resolve(table | {"method": {"name": "fed-avg"}, "split": {"kind": "public"}})
+    with pytest.raises(AtollError, match=r"atoll embed --state FOLDER --cluster"):
+        new_plan("flare", ("a", "b"), deployed, Terms())

@@ -122,8 +122,11 @@ def test_new_nodes_are_scored_in_their_clients_graph(folder, accounts):
     assert np.allclose(found["p_fraud"].to_numpy(), chances[at, 1].numpy(), atol=1e-5)
 
 
-def test_new_nodes_without_edges_and_for_a_chosen_client(folder):
+def test_new_nodes_without_edges_and_for_a_chosen_client(folder, caplog):
     table = predict(folder / "fed-avg", client="north", nodes=folder / "new.csv")
+    owners = polars.read_csv(folder / "new.csv")["bank"].to_list()
+    others = sum(owner != "north" for owner in owners)
+    assert f"{others} of {len(owners)} new nodes have another owner in column 'bank'" in caplog.text
     assert table["client"].unique().to_list() == ["north"]
     assert table.height == ALL - KNOWN
 

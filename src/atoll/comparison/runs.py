@@ -89,15 +89,41 @@ def do_runs(
 
 @contextmanager
 def saying(quiet: bool) -> Iterator[int]:
-    """The least that is logged meanwhile."""
-    log = logging.getLogger("atoll")
+    """The least that is logged meanwhile; what several runs say is logged once."""
+    log, once = logging.getLogger("atoll"), _Once()
     before = log.level
+    handlers = [*logging.getLogger().handlers, *log.handlers]
+    if logging.lastResort is not None:
+        handlers.append(logging.lastResort)
     if quiet:
         log.setLevel(logging.ERROR)
+    for handler in handlers:
+        handler.addFilter(once)
     try:
         yield log.level
     finally:
         log.setLevel(before)
+        for handler in handlers:
+            handler.removeFilter(once)
+
+
+class _Once(logging.Filter):
+    """Lets a sentence pass the first time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, logging.LogRecord] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # Several handlers may be given the same record.
+        return self._said.setdefault(record.getMessage(), record) is record
+
+
+class _Sent(logging.Handler):
+    """What a process of its own logs is logged by the first process."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _here["news"].put((record.name, record.levelno, record.getMessage()))
 
 
 def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board, level: int) -> None:
@@ -115,12 +141,14 @@ def _in_processes(left: Sequence[int], out: Path, jobs: int, board: Board, level
         except BaseException as problem:
             stop.set()  # those at work finish their round and save it
             pool.shutdown(wait=True, cancel_futures=True)
+            _hear(news, board)
             if isinstance(problem, BrokenProcessPool):
                 raise AtollError(
                     "a process of its own ended before its work did; take one job at a time, or, "
                     "in a script, call Atoll below: if __name__ == '__main__'."
                 ) from problem
             raise
+    _hear(news, board)
 
 
 def _follow(waiting: dict[Future[None], int], news: Any, board: Board) -> None:
@@ -128,12 +156,20 @@ def _follow(waiting: dict[Future[None], int], news: Any, board: Board) -> None:
     left = set(waiting)
     while left:
         ready, left = wait(left, timeout=_SECONDS_BETWEEN_LOOKS)
-        while not news.empty():
-            number, round = news.get()
-            board.at(number, round)
+        _hear(news, board)
         for future in ready:
             future.result()
             board.complete(waiting[future])
+
+
+def _hear(news: Any, board: Board) -> None:
+    """Rounds that are done, and what the processes have to say."""
+    while not news.empty():
+        match news.get():
+            case (int(number), int(round)):
+                board.at(number, round)
+            case (str(name), int(level), str(said)):
+                logging.getLogger(name).log(level, "%s", said)
 
 
 def _packed(step: Step) -> bytes:
@@ -155,7 +191,10 @@ def _enter(news: Any, stop: Any, level: int) -> None:
         os.setpgrp()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.update(news=news, stop=stop)
-    logging.getLogger("atoll").setLevel(level)
+    log = logging.getLogger("atoll")
+    log.setLevel(level)
+    log.addHandler(_Sent())
+    log.propagate = False
 
 
 def _end_with_parent() -> None:

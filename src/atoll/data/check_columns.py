@@ -9,7 +9,7 @@ import polars
 
 from atoll.data.check_files import Opened, Say
 from atoll.data.table_dates import are_dates, are_other_dates, no_iso_dates
-from atoll.data.table_numbers import is_gap
+from atoll.data.table_numbers import MISSING_WORDS, is_gap, signed
 from atoll.data.table_units import common_unit, has_unit
 
 # How a column is used that holds categories although some of its entries are numbers.
@@ -57,9 +57,12 @@ def profiles(
             if kind in _TO_BE_CORRECTED and error is not None:
                 _unreadable(file, column, kind, gaps, error)
         if note is not None and use.startswith("left out"):
-            note(f"the column '{column}' is {use}.", 1)
+            note(f"the column '{column}' is {use}.{_mixture(file, column, kind)}", 1)
         if note is not None and use == "feature: number":
             _codes(file, column, note)
+            _signs(file, column, note)
+        if note is not None and use in ("owner", "feature: categories"):
+            _unknowns(file, column, note)
         if note is not None and use in ("label", "owner", "feature: categories"):
             _twins(file, column, note)
         result.append(Profile(side, column, kind, int(gaps.sum()), distinct, use))
@@ -115,7 +118,8 @@ def _use(kind: str, distinct: int, rows: int) -> str:
     if kind == "date":
         return "feature: years since 2000"
     if distinct > _MOST_CATEGORIES or (distinct > 20 and 2 * distinct > rows):
-        return "left out: too many different texts"
+        mixed = kind == "text and numbers"
+        return f"left out: {'text among numbers' if mixed else 'too many different texts'}"
     if kind == "text and numbers":
         return LISTED
     return "feature: categories" if kind in ("text", "yes or no") else "feature: vector"
@@ -143,6 +147,46 @@ def _codes(file: Opened, column: str, note: Say) -> None:
             f"it out of data.features, if it is a code.",
             len(rows),
         )
+
+
+def _signs(file: Opened, column: str, note: Say) -> None:
+    """What stands in brackets may be a remark as well."""
+    if file.frame[column].dtype != polars.String:
+        return
+    values = file.text(column)
+    plain = values.str.strip_chars()
+    rows = (plain != signed(values)).fill_null(False).arg_true()
+    if len(rows):
+        note(
+            f"the column '{column}' has {len(rows)} numbers with the sign of accounts "
+            f"({sample_of(file, values, rows)}); they are read as negative.",
+            len(rows),
+        )
+
+
+def _unknowns(file: Opened, column: str, note: Say) -> None:
+    """Words that likely stand for nothing, but are categories as good as any."""
+    values = file.text(column)
+    plain = values.str.strip_chars()
+    rows = plain.str.to_lowercase().is_in(MISSING_WORDS).fill_null(False)
+    if rows.any():
+        counts = plain.filter(rows).value_counts(sort=True, name="times").sort("times", column)
+        words = ", ".join(f"'{word}' {times} times" for word, times in counts.rows()[::-1])
+        note(
+            f"the column '{column}' has words for nothing known ({words}), which count as "
+            f"names like any other; empty these entries if they are unknown.",
+            int(rows.sum()),
+        )
+
+
+def _mixture(file: Opened, column: str, kind: str) -> str:
+    """How much of a column that is text and numbers is which."""
+    if kind != "text and numbers":
+        return ""
+    values, numbers = file.text(column), file.numbers(column).is_not_null()
+    rows = (~numbers & values.is_not_null() & ~is_gap(values)).arg_true()
+    what = sample_of(file, values, rows) if len(rows) else "the others are empty"
+    return f" {int(numbers.sum())} of {len(values)} entries are numbers, {len(rows)} text ({what})."
 
 
 def _twins(file: Opened, column: str, note: Say) -> None:

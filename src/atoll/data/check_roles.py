@@ -11,10 +11,16 @@ import polars
 from atoll.data.check_files import Opened, Say
 from atoll.data.table_weights import WEIGHT_NAMES
 
-_LABELS = ("label", "class", "y", "fraud", "diagnosis", "outcome", "churn", "default", "risk")
+_LABELS = (
+    "label", "class", "y", "fraud", "diagnosis", "outcome", "churn", "etiqueta", "clase", "fraude",
+    "diagnóstico", "diagnostico", "étiquette", "classe", "diagnostic", "klasse", "betrug",
+    "diagnose", "etichetta", "diagnosi", "target", "default", "risk",
+)  # fmt: skip
 _OWNERS = (
     "owner", "bank", "hospital", "site", "party", "institution", "organisation", "organization",
-    "branch", "clinic", "company", "client", "silo",
+    "branch", "clinic", "company", "client", "silo", "banco", "institución", "clínica", "sucursal",
+    "banque", "hôpital", "clinique", "agence", "institut", "krankenhaus", "klinik", "filiale",
+    "banca", "ospedale", "clinica",
 )  # fmt: skip
 _MOST_CLASSES = 50
 _MOST_OWNERS = 200
@@ -88,6 +94,19 @@ def find_owner(nodes: Opened, taken: Collection[str]) -> str:
     """The column that is called like an owner and holds a few names."""
     found = _by_name(nodes, _OWNERS, _MOST_OWNERS, taken, parts=False)
     return found if found and not nodes.text(found).null_count() else ""
+
+
+def possible_owners(nodes: Opened, taken: Collection[str]) -> list[str]:
+    """The columns of text that hold a few names, and one in every row."""
+    return [
+        column
+        for column in nodes.frame.columns
+        if column not in taken
+        and nodes.frame[column].dtype == polars.String
+        and 2 <= _distinct(nodes.text(column)) <= _MOST_CLASSES
+        and not nodes.text(column).null_count()
+        and not nodes.numbers(column).is_not_null().any()
+    ]
 
 
 def find_named(

@@ -20,6 +20,7 @@ from atoll.data.check_roles import (
     find_owner,
     find_weight,
     possible_labels,
+    possible_owners,
 )
 from atoll.data.check_training import suggested
 from atoll.data.table_numbers import MISSING_WORDS
@@ -94,15 +95,15 @@ def _check_both(
             + ("to; the nodes come first, then the edges." if swapped else "to; check the files.")
         )
         return
-    label = given["label"] or find_label(nodes, taken={ends.id})
+    label = given["label"] or find_label(nodes, taken={ends.id, given["owner"]})
+    owner = given["owner"] or find_owner(nodes, taken={ends.id, label})
     if not label:
-        few = possible_labels(nodes, {ends.id, given["owner"]})
+        few = possible_labels(nodes, {ends.id, owner})
         there = f" (with few values there are: {', '.join(few)})" if few else ""
         check.error(
             f"no column of '{nodes.path}' is called like a label; say which one is with "
             f"--label{there}."
         )
-    owner = given["owner"] or find_owner(nodes, taken={ends.id, label})
     split = find_named(nodes, ("split", "part", "fold"), SPLITS, taken={ends.id, label, owner})
     weight = weight or find_weight(edges, taken={ends.source, ends.target}, note=check.note)
     settings |= {"id": ends.id, "label": label, "source": ends.source, "target": ends.target}
@@ -116,6 +117,13 @@ def _check_both(
         _check_labels(check, nodes, label, split, owner)
     if owner:
         _check_owners(check, nodes, owner)
+    else:
+        names = possible_owners(nodes, {ends.id, label, split})
+        there = f" (names are in: {', '.join(names)})" if names else ""
+        check.note(
+            f"no column is called like an owner, so the graph is cut into parties by its edges; if "
+            f"a column says whose each node is, name it with --owner{there}."
+        )
     if weight:
         _check_weights(check, edges, weight)
     _reading(check, nodes, edges, found, directed)

@@ -21,13 +21,21 @@ MISSING_WORDS = ("na", "n/a", "nan", "null", "none", "?", "-")
 _COMMA = r"^[+-]?\d[\d.,' \u00a0\u202f]*,\d+$|^[+-]?\d{1,3}(?:[., ]\d{3})+(?:[.,]\d+)?$"
 
 
+def signed(values: polars.Series) -> polars.Series:
+    """Text with ``-12`` where accounts have ``(12)`` or ``12-`` or a minus of their own."""
+    text = values.str.strip_chars().str.replace(r"^\(\s*(\d.*?|[.,]\d+)\s*\)$", "-$1")
+    return text.str.replace(r"^(\d[\d.,' \u00a0\u202f]*)-$", "-$1").str.replace(
+        "^[\u2212\u2013]", "-"
+    )
+
+
 def parse_numbers(values: polars.Series, decimal: str = "") -> polars.Series:
-    """Text as numbers, null where it is none.
+    """Text as numbers, null where it is none; ``(12)`` and ``12-`` are below 0, as in accounts.
 
     With a decimal mark, thousands may be set apart by the other mark, by spaces or by apostrophes,
     three digits each; without one, by nothing.
     """
-    text = values.str.strip_chars()
+    text = signed(values)
     plain = text.cast(polars.Float64, strict=False)
     if not decimal:
         return plain
@@ -51,8 +59,7 @@ def is_gap(values: polars.Series) -> polars.Series:
 
 def comma_numbers(values: polars.Series) -> polars.Series:
     """Where text looks like a number with a decimal comma or with thousands set apart."""
-    like = polars.col("text").str.strip_chars().str.contains(_COMMA).fill_null(False)
-    return values.to_frame("text").select(like)["text"]
+    return signed(values).str.contains(_COMMA).fill_null(False)
 
 
 def refuse_comma_numbers(table: Table, column: str) -> None:

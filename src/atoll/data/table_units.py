@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars
 
 from atoll.data.table_files import Table
-from atoll.data.table_numbers import is_gap
+from atoll.data.table_numbers import is_gap, signed
 
 _NUMBER = r"[+-]?\d[\d.,'\u00a0\u202f]*(?: \d{3})*(?:[eE][+-]?\d+)?"
 _BEFORE = r"[€$£¥₹]|EUR|USD|GBP|CHF|JPY|CNY|INR|PLN|CZK|SEK|NOK|DKK|AUD|CAD"
@@ -16,7 +16,7 @@ _MOSTLY = 0.9
 
 def common_unit(values: polars.Series) -> str:
     """The unit that nearly all entries of a column of text have, empty if there is none."""
-    there = values.filter(~is_gap(values)).str.strip_chars()
+    there = signed(values.filter(~is_gap(values)))
     fits = there.filter(there.str.contains(_WITH_UNIT).fill_null(False))
     if not len(fits) or len(fits) < _MOSTLY * len(there):
         return ""

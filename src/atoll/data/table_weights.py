@@ -14,7 +14,10 @@ from atoll.graph import first_bad_weight
 log = logging.getLogger("atoll")
 
 # Columns of an edge table that are likely weights; they are mentioned, never used unasked.
-WEIGHT_NAMES = ("weight", "weights", "amount", "w")
+WEIGHT_NAMES = (
+    "weight", "weights", "amount", "w", "gewicht", "betrag", "peso", "importe", "monto", "poids",
+    "montant", "importo",
+)  # fmt: skip
 
 
 def read_weights(table: Table, column: str) -> np.ndarray | None:

@@ -14,7 +14,7 @@ import torch
 from atoll.deploy.evidence.sealing import ServerRecord
 from atoll.deploy.fleet import EngineFailed, Fleet
 from atoll.deploy.introductions import Introductions
-from atoll.deploy.journal import Journal, disk_is_full
+from atoll.deploy.journal import Journal, disk_is_full, way_on
 from atoll.deploy.plan import Plan
 from atoll.deploy.remote import BelowQuorum, Remote
 from atoll.deploy.summing import RosterPeers
@@ -219,12 +219,11 @@ class Coordinator:
         if self.fed.hopeless:
             raise AtollError(
                 f"{self.fed.shortage()}; waiting can't help, so it stopped. Have the sites mend "
-                f"what they say and continue with: atoll resume {self.run_dir}"
+                f"what they say and continue with: {way_on(self.run_dir)}"
             )
         raise AtollError(
             f"{self.fed.shortage()}; waited in vain and stopped. The model is that of round "
-            f"{self.kept}; start the sites and continue with: atoll resume "
-            f"{self.run_dir}"
+            f"{self.kept}; start the sites and continue with: {way_on(self.run_dir)}"
         )
 
     def _report(self, state: str, message: str = "") -> None:

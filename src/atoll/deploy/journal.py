@@ -19,6 +19,8 @@ from atoll.files import PRIVATE, NoRoom, write_bytes, write_json
 
 _STATUS, _HANDOVER, _JOB, _SPARE = "status.json", "handover", "job.json", "spare"
 _SPARE_BYTES = 2**16
+# What a run by ``atoll up`` has, whose sites' folders are on this machine.
+FOLDER = Path("federation", "folder.json")
 _SITES, _ATTEMPT, _AGREED = "sites.json", "attempt.json", "agreed.json"
 _ANCHORS, _NETWORK = "anchors.safetensors", "network.safetensors"
 
@@ -124,10 +126,18 @@ class Journal:
         return facts if isinstance(facts, dict) else {}
 
 
+def way_on(run_dir: Path) -> str:
+    """The command that continues a run: one of ``atoll up`` has its federation within, the others
+    are a server's."""
+    if (run_dir / FOLDER).is_file():
+        return f"atoll resume {run_dir}"
+    return f"atoll submit --resume {run_dir.name}"
+
+
 def disk_is_full(run_dir: Path, round: int) -> AtollError:
     return AtollError(
         f"the disk of '{run_dir}' is full, so the run stopped; nothing is lost, the model is that "
-        f"of round {round}: make room there and continue with: atoll resume {run_dir}"
+        f"of round {round}: make room there and continue with: {way_on(run_dir)}"
     )
 
 

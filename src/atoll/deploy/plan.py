@@ -87,6 +87,11 @@ def new_plan(engine: str, sites: tuple[str, ...], experiment: Experiment, terms:
             f"run.device is '{experiment.run.device}', which is for simulations; sites compute on "
             f"their CPU: set run.device=cpu."
         )
+    if experiment.run.cluster_scores:
+        raise AtollError(
+            "run.cluster_scores is for simulations; leave it out, and score a site's embeddings "
+            "there with: atoll embed --state FOLDER --cluster --out FILE"
+        )
     if len(set(sites)) != len(sites) or not sites:
         raise AtollError("the sites need different names, and there must be at least one.")
     if terms.quorum > len(sites):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atoll.deploy.journal import Journal, disk_is_full
+from atoll.deploy.journal import Journal, disk_is_full, way_on
 from atoll.deploy.operator import Operator, OutOfTouch
 from atoll.deploy.plan import Plan
 from atoll.errors import AtollError
@@ -62,7 +62,7 @@ class Supervisor:
             if vain >= _VAIN_JOBS:
                 raise AtollError(
                     f"{vain} jobs in a row ended without completing a round; see the server's log "
-                    f"and continue with: atoll resume {self.run_dir}"
+                    f"and continue with: {way_on(self.run_dir)}"
                 )
 
     def _wait_for_sites(self) -> None:
@@ -83,8 +83,8 @@ class Supervisor:
             if waited > patience:
                 raise AtollError(
                     f"{len(here)} of {len(self.plan.sites)} sites are connected, fewer than the "
-                    f"quorum of {self.plan.quorum}; start the sites and continue with: atoll "
-                    f"resume {self.run_dir}"
+                    f"quorum of {self.plan.quorum}; start the sites and continue with: "
+                    f"{way_on(self.run_dir)}"
                 )
             time.sleep(_BETWEEN_LOOKS)
 

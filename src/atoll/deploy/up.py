@@ -12,7 +12,7 @@ from atoll.data.parties import party_folders
 from atoll.data.party_agreement import all_of, load_alike
 from atoll.deploy.admission import plugins_of
 from atoll.deploy.engines import engine_named
-from atoll.deploy.journal import Journal
+from atoll.deploy.journal import FOLDER, Journal, way_on
 from atoll.deploy.local import Say, federation
 from atoll.deploy.network import read_network
 from atoll.deploy.plan import Plan, Terms, new_plan, read_plan
@@ -56,7 +56,7 @@ def up(
     plan.store(run_dir)
     rules = _policy_for(run_dir, experiment) if policy is None else policy.resolve()
     facts = {"folder": str(Path(folder).resolve()), "policy": str(rules)}
-    write_json(run_dir / _FEDERATION / "folder.json", facts)
+    write_json(run_dir / FOLDER, facts)
     if experiment.method.needs_network:
         _lay_down_network(run_dir, experiment, network, plan)
     return _seen_through(plan, run_dir, sites, rules, progress, say)
@@ -98,11 +98,11 @@ def resume_up(
     engine_named(plan.engine).require()
     if is_complete(run_dir):
         return load_result(run_dir, plan.experiment)
-    file = run_dir / _FEDERATION / "folder.json"
+    file = run_dir / FOLDER
     if not file.is_file():
         raise AtollError(
-            f"'{run_dir}' is a run of a server with sites elsewhere; continue it with: atoll "
-            f"submit --resume {plan.run}"
+            f"'{run_dir}' is a run of a server with sites elsewhere; continue it with: "
+            f"{way_on(run_dir)}"
         )
     facts = json.loads(file.read_text())
     sites = site_names(party_folders(facts["folder"]))

@@ -103,14 +103,22 @@ def read_best(run_dir: Path, clients: int) -> tuple[Kinds, int]:
             f"with --state."
         )
     tree, facts = read_tree(run_dir / FILE)
-    whole = subtree(tree, "clients") | subtree(tree, "each")
-    if HOLDERS in whole:
+    whole = by_kind(tree, clients)
+    if whole is None:
         raise AtollError(
             f"'{run_dir}' keeps the models of those of its {clients:,} clients who took part, not "
             f"everybody's; score with the global model (method.evaluates=global), or use fewer."
         )
-    whole |= {n: p.expand(clients, *p.shape) for n, p in under(tree, "shared").items()}
-    return nested(whole), int(facts["round"])
+    return whole, int(facts["round"])
+
+
+def by_kind(tree: Tree, clients: int) -> Kinds | None:
+    """The three parts as kinds with a leading client axis; None where not everybody's are there."""
+    whole = subtree(tree, "clients") | subtree(tree, "each")
+    if HOLDERS in whole:
+        return None
+    shared = {n: p.expand(clients, *p.shape) for n, p in under(tree, "shared").items()}
+    return nested(whole | shared)
 
 
 def _copied(kept: Leaf | None, leaf: Leaf) -> Leaf:

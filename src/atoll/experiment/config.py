@@ -80,6 +80,8 @@ class Run:
     ``whole_graph`` also scores each client's model on the whole graph, which only a simulation has.
     ``keep_messages`` keeps every message in the run directory, for ``atoll attack``.
     ``device`` is any that torch has (``cuda``, ``cuda:1``); a simulation is computed there.
+    ``cluster_scores`` also scores the best models' embeddings by k-means, as ``nmi`` and ``ari``,
+    which only a simulation has.
     ``metric`` chooses the best round and leads tables; ``auto`` is the task's own, or ``pr_auc``
     where one of two classes is rare.
     """
@@ -92,6 +94,7 @@ class Run:
     threads: int = option(0, at_least=0)
     checkpoint_seconds: float = option(30.0, at_least=0)
     whole_graph: bool = False
+    cluster_scores: bool = False
     score_every: int = option(1, at_least=1)
     keep_messages: bool = False
     metric: Metric = "auto"
@@ -122,6 +125,11 @@ class Experiment:
     privacy: Privacy = field(default_factory=Privacy)
 
     def __post_init__(self) -> None:
+        if self.run.cluster_scores and not self.method.scores_plainly:
+            raise AtollError(
+                f"run.cluster_scores is for embeddings, and {self.method.registered_name} leaves "
+                f"no model that could be applied to nodes by itself; set run.cluster_scores=false."
+            )
         task, metric = self.method.task, self.run.metric
         known = (task.metric, "loss", *task.extended)
         if metric != "auto" and metric not in known:

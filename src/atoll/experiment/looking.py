@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from atoll.errors import AtollError
 from atoll.experiment.config import REGISTRIES, Experiment, Table, read_table, resolve
+from atoll.experiment.run_dir import refuse_no_run
 from atoll.methods.base import Method
 from atoll.plugins import addresses_named, is_file
 from atoll.registry import Registry
@@ -23,8 +23,7 @@ def look_at(run_dir: Path) -> tuple[Experiment, str]:
 
     What is not Atoll's has the usual component in its place; such a method only its name.
     """
-    if not (run_dir / "config.toml").is_file():
-        raise AtollError(f"'{run_dir}' is no run directory: it has no config.toml; check the path.")
+    refuse_no_run(run_dir)
     return looked_at(read_table(run_dir / "config.toml"))
 
 

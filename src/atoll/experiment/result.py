@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -179,10 +179,12 @@ def store_result(
     rejected: int,
     concluded: Replies | None,
     remarks: Sequence[str] = (),
+    beside: Sequence[Mapping[str, float | None]] = (),
 ) -> Result:
     """Write the final parameters and the summary, which marks the run as complete.
 
     ``clients`` are the clients' states as far as they are here: in a deployment they are not.
+    ``beside`` has further scores of each client at the best round, None where one has none.
     """
     models = {n: leaf for n, leaf in clients.items() if kind(n) == "model" or n == HOLDERS}
     parameters = joined(state, models)
@@ -193,6 +195,7 @@ def store_result(
     figures = {
         **{name: best.mean(name) for name in best.scores.columns[2:]},
         **_means(last),
+        **_known_means(beside),
         **traffic,
         "megabytes": sum(traffic.values()) / 1e6,
         "rounds": len(history.rounds),
@@ -209,6 +212,7 @@ def store_result(
                 "client": row["client"],
                 **{name: row[name] for name in _leading_first(best.scores.columns, history.metric)},
                 **last.get(row["client"], {}),
+                **(beside[row["client"]] if beside else {}),
                 "nodes": sizes[row["client"]].nodes,
                 "train_nodes": sizes[row["client"]].train,
             }
@@ -266,6 +270,15 @@ def _concluding(replies: Replies | None) -> dict[int, dict[str, float]]:
 def _means(clients: dict[int, dict[str, float]]) -> dict[str, float]:
     names = next(iter(clients.values()), {})
     return {name: statistics.fmean(c[name] for c in clients.values()) for name in names}
+
+
+def _known_means(clients: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
+    """Over the clients that have a score."""
+    found = {}
+    for name in clients[0] if clients else ():
+        known = [score for c in clients if (score := c[name]) is not None]
+        found[name] = statistics.fmean(known) if known else float("nan")
+    return found
 
 
 def load_result(run_dir: Path, experiment: Experiment) -> Result:

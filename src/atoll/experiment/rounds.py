@@ -14,6 +14,7 @@ from atoll.errors import AtollError, NoReplies
 from atoll.experiment.best import BestModels
 from atoll.experiment.checkpoint import load_checkpoint, save_checkpoint
 from atoll.experiment.config import Experiment
+from atoll.experiment.embeddings import Scores
 from atoll.experiment.history import History, Spent
 from atoll.experiment.looks import Looks
 from atoll.experiment.metric import metric_of
@@ -147,8 +148,17 @@ class Rounds:
         self._keep_messages("round-last")
         return concluded
 
-    def store(self, clients: Tree, sizes: Sequence[Size], concluded: Replies | None) -> Result:
-        """The result, in the run directory and as an object."""
+    def store(
+        self,
+        clients: Tree,
+        sizes: Sequence[Size],
+        concluded: Replies | None,
+        beside: Sequence[Scores] = (),
+    ) -> Result:
+        """The result, in the run directory and as an object.
+
+        ``beside`` has further scores of each client at the best round.
+        """
         if self.idle and self.idle == self.done:
             why = self.fed.rejections[0].reason if self.fed.rejections else "nobody answered"
             raise AtollError(
@@ -173,6 +183,7 @@ class Rounds:
             rejected,
             concluded,
             remarks,
+            beside,
         )
 
     def _keep_messages(self, name: str) -> None:

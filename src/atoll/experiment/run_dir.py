@@ -45,6 +45,19 @@ def new_run_dir(experiment: Experiment, out: Path | None) -> Path:
     return out
 
 
+def refuse_no_run(folder: Path) -> None:
+    """A run directory has a config; a folder of several runs has them further down."""
+    if (folder / "config.toml").is_file():
+        return
+    runs = sorted(
+        path.parent for form in ("*", "*/*") for path in folder.glob(f"{form}/config.toml")
+    )
+    remedy = (
+        f"name one of the {len(runs)} runs in it, such as {runs[0]}" if runs else "check the path"
+    )
+    raise AtollError(f"'{folder}' is no run directory: it has no config.toml; {remedy}.")
+
+
 def environment() -> dict[str, Any]:
     """What the result depends on besides the config. Nothing here names the machine or its user."""
     return {

@@ -18,8 +18,10 @@ import torch
 from atoll.cohort import Cohort
 from atoll.device import on_device
 from atoll.errors import AtollError, Interrupted
+from atoll.experiment.best import by_kind
 from atoll.experiment.callbacks import Callback, Callbacks
 from atoll.experiment.config import Experiment, read_table, resolve
+from atoll.experiment.embeddings import Scores, cluster_scores
 from atoll.experiment.memory import keep_freed_memory, return_freed_memory
 from atoll.experiment.metric import chosen_metric
 from atoll.experiment.on_ray import in_chunks, simulate_on_ray
@@ -34,7 +36,7 @@ from atoll.experiment.parties import site_names as site_names
 from atoll.experiment.protected import refuse_in_vain
 from atoll.experiment.result import Result, Size, load_result
 from atoll.experiment.rounds import Rounds
-from atoll.experiment.run_dir import is_complete, new_run_dir, store_setup
+from atoll.experiment.run_dir import is_complete, new_run_dir, refuse_no_run, store_setup
 from atoll.experiment.tables import store_progress, store_tables
 from atoll.experiment.threads import suitable_threads, threads
 from atoll.experiment.whole_graph import WholeGraph
@@ -81,8 +83,7 @@ def run_experiment(
 
 def read_experiment(run_dir: Path) -> Experiment:
     """The experiment a run directory belongs to."""
-    if not (run_dir / "config.toml").is_file():
-        raise AtollError(f"'{run_dir}' is no run directory: it has no config.toml; check the path.")
+    refuse_no_run(run_dir)
     return resolve(read_table(run_dir / "config.toml"))
 
 
@@ -216,7 +217,17 @@ class _Loop:
         concluded = self.rounds.conclude()
         store_tables(self.run_dir, self.rounds.history, self.fed.ledger if self.ledger else None)
         sizes = [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs]
-        return self.rounds.store(self.fed.state, sizes, concluded)
+        return self.rounds.store(self.fed.state, sizes, concluded, self._cluster_scores())
+
+    def _cluster_scores(self) -> list[Scores]:
+        """Of the best models' embeddings, if they are asked for and everybody's are here."""
+        if not self.experiment.run.cluster_scores:
+            return []
+        models = by_kind(self.rounds.best.tree, len(self.parties.graphs))
+        if models is None:
+            log.warning("clusters are not scored: only models of clients who took part are kept.")
+            return []
+        return cluster_scores(self.experiment, models, self.parties.graphs)
 
     def _begin_anew(self, problem: LostWorker) -> None:
         """From the last checkpoint, as a resumed run does, which gives the same result."""

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import polars
-import torch
 
-from atoll.experiment.config import Experiment
-from atoll.experiment.runner import load_whole, parties_of
-from atoll.graph import Graph
-from atoll.inference.clustering import clustered
+from atoll.experiment.embeddings import classes_as_cut, embeddings
 from atoll.inference.kept import Kept, open_run
+from atoll.tasks.clustering import clustered
 
 
 def embed(
@@ -59,20 +56,28 @@ def embedded(
 
 def _numbers(kept: Kept) -> list[np.ndarray]:
     """Each client's embeddings, of its nodes or of its small graphs."""
-    params_K, cohort = kept.on(list(kept.graphs))
-    with torch.no_grad():
-        blocks = kept.by_client(kept.method.model.intermediate(params_K, cohort), cohort)
-    return [block.numpy()[g.first_nodes] for block, g in zip(blocks, kept.graphs, strict=True)]
+    return embeddings(kept.method, kept.state, kept.graphs, kept.experiment.run)
 
 
 def true_classes(kept: Kept) -> list[np.ndarray]:
     """Each client's classes as the data has them: a task may drop some, or get them wrong."""
     if kept.result is None:  # a site's own, which nothing was done to
         return [graph.y for graph in kept.graphs]
-    graphs = _as_cut(kept.experiment)
-    return [graphs[number].y for number in kept.numbers]
+    known = classes_as_cut(kept.experiment)
+    return [known[number] for number in kept.numbers]
 
 
-def _as_cut(experiment: Experiment) -> list[Graph]:
-    whole = load_whole(experiment)
-    return [whole] if experiment.method.pooled else parties_of(experiment, whole)
+def agreement_lines(table: polars.DataFrame) -> list[str]:
+    """One line per client, and the means over those that have a score."""
+    if table.is_empty():
+        return []
+    lines = [
+        f"{row['client']}: NMI {row['nmi']:.3f}, ARI {row['ari']:.3f} ({row['clusters']} clusters, "
+        f"{row['scored']} nodes outside training)"
+        for row in table.to_dicts()
+    ]
+    known = table.filter(polars.col("nmi").is_not_nan())
+    if known.height > 1:
+        nmi, ari = (float(known[name].to_numpy().mean()) for name in ("nmi", "ari"))
+        lines.append(f"mean over clients: NMI {nmi:.3f}, ARI {ari:.3f}")
+    return lines

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from atoll.cohort import Cohort
 from atoll.data.table_columns import Columns
 from atoll.data.table_fitted import FILE as PREPROCESSING
@@ -21,14 +18,13 @@ from atoll.data.tables import Tables
 from atoll.errors import AtollError, unknown
 from atoll.experiment.best import read_best
 from atoll.experiment.config import Experiment
+from atoll.experiment.embeddings import seen_by
 from atoll.experiment.result import Result, load_result
 from atoll.experiment.run_dir import is_complete
 from atoll.experiment.runner import load_parties, read_experiment
 from atoll.files import read_json
 from atoll.graph import Graph
 from atoll.methods.base import Method
-from atoll.methods.client import Client
-from atoll.rng import CohortRng
 from atoll.tree import Kinds, Params, flat, nested, take
 
 
@@ -87,17 +83,7 @@ class Kept:
 
     def on(self, graphs: list[Graph]) -> tuple[Params, Cohort]:
         """The clients' models, and what models compute from on some graphs, one per client."""
-        dtype = getattr(torch, self.experiment.run.dtype)
-        cohort = Cohort(graphs, dtype=dtype)
-        rng = CohortRng(self.experiment.run.seed, cohort.clients, 0, "use")
-        seen = self.method.view(Client(self.method, cohort, rng, self.state))
-        params_K = {name: p.contiguous() for name, p in self.params_K.items()}
-        return params_K, seen.cohort
-
-    def by_client(self, rows: Tensor, cohort: Cohort) -> list[Tensor]:
-        """Each client's own nodes, of what was computed for all rows of a cohort."""
-        blocks = torch.split(rows, list(cohort.sizes))
-        return [block[: g.nodes] for block, g in zip(blocks, cohort.graphs, strict=True)]
+        return seen_by(self.method, self.state, graphs, self.experiment.run)
 
 
 def open_run(run_dir: str | Path | Kept) -> Kept:

@@ -124,7 +124,19 @@ def _node_table(
 def _owners(kept: Kept, client: str | None, table: Table, owner: str) -> np.ndarray:
     """The position of the client of each new node ``[m]``."""
     if client is not None:
-        return np.full(table.frame.height, kept.names.index(kept.only(client).names[0]))
+        asked = kept.only(client).names[0]
+        if owner and owner in table.frame.columns:
+            others = int((as_names(table, owner, table.frame[owner]) != asked).sum())
+            if others:
+                log.warning(
+                    "%d of %d new nodes have another owner in column '%s' than '%s': they are "
+                    "scored as its own",
+                    others,
+                    table.frame.height,
+                    owner,
+                    asked,
+                )
+        return np.full(table.frame.height, kept.names.index(asked))
     if len(kept.names) == 1:
         return np.zeros(table.frame.height, dtype=np.int64)
     if not owner or owner not in table.frame.columns:

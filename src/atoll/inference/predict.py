@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from atoll.errors import AtollError
+from atoll.experiment.embeddings import by_client
 from atoll.graph import Graph
 from atoll.inference.kept import Kept, open_run
 from atoll.inference.new_nodes import NewNodes, with_new_nodes
@@ -53,7 +54,7 @@ def logits(kept: Kept, graphs: list[Graph]) -> list[Tensor]:
     """Each client's class scores of its nodes ``[n_k, classes]``."""
     params_K, cohort = kept.on(graphs)
     with torch.no_grad():
-        return kept.by_client(kept.method.model.apply(params_K, cohort), cohort)
+        return by_client(kept.method.model.apply(params_K, cohort), cohort)
 
 
 def scores(kept: Kept, logits_K: list[Tensor], nodes_K: list[NewNodes]) -> polars.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.collection import Collection
 from atoll.cohort.targets import Targets
 from atoll.models.base import (
     Model,
@@ -53,28 +55,53 @@ def gin_layer(
     return bias_and_relu(h, p, f"{name}.lin2.bias", cohort, rate, rng)
 
 
-def classify(
-    p: Mapping[str, Tensor],
-    h: Tensor,
-    cohort: Cohort,
-    how: ReadOut,
-    rate: float,
-    rng: CohortRng | None,
-    targets: Targets | None = None,
-) -> Tensor:
-    """Read-out, ``relu(h W + b)``, dropout and a linear classifier, spread over nodes, or over
-    target nodes alone."""
-    h, at = read_out(h, cohort, how)
-    h = ragged_linear(h, p["post.weight"], at.sizes)
-    h = bias_and_relu(h, p, "post.bias", at, rate, rng)
-    h = ragged_linear(h, p["classifier.weight"], at.sizes)
-    h = add_bias(h, p, "classifier.bias", at)
-    return spread(h, at) if targets is None else spread_at(h, at, targets)
+@dataclass(frozen=True, kw_only=True)
+class GraphReader(Model):
+    """A model that encodes nodes, reads small graphs out of their rows, and classifies these."""
+
+    reads_out: ClassVar[bool] = True
+
+    hidden: int = option(64, at_least=1)
+    layers: int = option(3, at_least=1)
+    dropout: float = option(0.5, at_least=0, below=1)
+    readout: ReadOut = "sum"
+
+    @abstractmethod
+    def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+        """A row per node ``[N, hidden]``."""
+
+    def apply(
+        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
+    ) -> Tensor:
+        return spread(*self._classified(params_K, cohort, rng))
+
+    def apply_at(
+        self,
+        params_K: Mapping[str, Tensor],
+        cohort: Cohort,
+        targets: Targets,
+        rng: CohortRng | None = None,
+    ) -> Tensor:
+        return spread_at(*self._classified(params_K, cohort, rng), targets)
+
+    def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
+        """What nodes were encoded as, read out where small graphs are held ``[N, hidden]``."""
+        return spread(*read_out(self.encode(params_K, cohort, None), cohort, self.readout))
+
+    def _classified(
+        self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None
+    ) -> tuple[Tensor, Cohort | Collection]:
+        """Read-out, ``relu(h W + b)``, dropout, a linear classifier, and what rows are of."""
+        h, at = read_out(self.encode(p, cohort, rng), cohort, self.readout)
+        h = ragged_linear(h, p["post.weight"], at.sizes)
+        h = bias_and_relu(h, p, "post.bias", at, self.dropout, rng)
+        h = ragged_linear(h, p["classifier.weight"], at.sizes)
+        return add_bias(h, p, "classifier.bias", at), at
 
 
 @models.register("gin")
 @dataclass(frozen=True, kw_only=True)
-class GIN(Model):
+class GIN(GraphReader):
     """Graph isomorphism network (Xu et al., 2019), in the form GCFL uses.
 
     A linear input layer; ``layers`` times ``h <- relu(MLP(h_i + sum_j h_j))`` over neighbours j,
@@ -87,13 +114,7 @@ class GIN(Model):
     convolutions are what GCFL shares.
     """
 
-    reads_out: ClassVar[bool] = True
     on_features: ClassVar[tuple[str, ...]] = ("input.weight",)
-
-    hidden: int = option(64, at_least=1)
-    layers: int = option(3, at_least=1)
-    dropout: float = option(0.5, at_least=0, below=1)
-    readout: ReadOut = "sum"
 
     @property
     def sampled_hops(self) -> tuple[int, ...]:
@@ -108,28 +129,7 @@ class GIN(Model):
         params |= linear_layer(rng, "post", h, h)
         return params | linear_layer(rng, "classifier", h, classes)
 
-    def apply(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        h = self._convolve(params_K, cohort, rng)
-        return classify(params_K, h, cohort, self.readout, self.dropout, rng)
-
-    def apply_at(
-        self,
-        params_K: Mapping[str, Tensor],
-        cohort: Cohort,
-        targets: Targets,
-        rng: CohortRng | None = None,
-    ) -> Tensor:
-        h = self._convolve(params_K, cohort, rng)
-        return classify(params_K, h, cohort, self.readout, self.dropout, rng, targets)
-
-    def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
-        """The last convolution's output, read out where small graphs are held ``[N, hidden]``."""
-        h, at = read_out(self._convolve(params_K, cohort, None), cohort, self.readout)
-        return spread(h, at)
-
-    def _convolve(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+    def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
         h = add_bias(cohort.linear(p["input.weight"]), p, "input.bias", cohort)
         for layer in range(1, self.layers + 1):
             h = gin_layer(p, f"conv{layer}", h, cohort, self.dropout, rng)

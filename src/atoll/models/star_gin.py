@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
-from atoll.cohort.targets import Targets
-from atoll.models.base import Model, ReadOut, add_bias, glorot, models, read_out, spread
-from atoll.models.gin import classify, gin_layer, linear_layer
+from atoll.models.base import add_bias, glorot, models
+from atoll.models.gin import GraphReader, gin_layer, linear_layer
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.structure import structure_of
 from atoll.options import option
@@ -23,7 +21,7 @@ from atoll.tree import Params
 
 @models.register("star-gin")
 @dataclass(frozen=True, kw_only=True)
-class StarGIN(Model):
+class StarGIN(GraphReader):
     """A feature encoder (GIN) that is given a structure encoder's output (FedStar, 2023).
 
     ``s`` begins as a linear map of each node's structure embedding, ``walks`` chances of random
@@ -39,12 +37,6 @@ class StarGIN(Model):
     ``classifier`` as in ``gin``.
     """
 
-    reads_out: ClassVar[bool] = True
-
-    hidden: int = option(64, at_least=1)
-    layers: int = option(3, at_least=1)
-    dropout: float = option(0.5, at_least=0, below=1)
-    readout: ReadOut = "sum"
     walks: int = option(16, at_least=1)
     degrees: int = option(16, at_least=1)
 
@@ -62,28 +54,7 @@ class StarGIN(Model):
         params |= linear_layer(rng, "post", h, h)
         return params | linear_layer(rng, "classifier", h, classes)
 
-    def apply(
-        self, params_K: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None = None
-    ) -> Tensor:
-        h = self._joined(params_K, cohort, rng)
-        return classify(params_K, h, cohort, self.readout, self.dropout, rng)
-
-    def apply_at(
-        self,
-        params_K: Mapping[str, Tensor],
-        cohort: Cohort,
-        targets: Targets,
-        rng: CohortRng | None = None,
-    ) -> Tensor:
-        h = self._joined(params_K, cohort, rng)
-        return classify(params_K, h, cohort, self.readout, self.dropout, rng, targets)
-
-    def embed(self, params_K: Mapping[str, Tensor], cohort: Cohort) -> Tensor:
-        """Both encoders' outputs, joined; read out where small graphs are held ``[N, hidden]``."""
-        h, at = read_out(self._joined(params_K, cohort, None), cohort, self.readout)
-        return spread(h, at)
-
-    def _joined(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
+    def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
         s = _linear(p, "structure.input", self.structure(cohort), cohort)
         h = add_bias(cohort.linear(p["input.weight"]), p, "input.bias", cohort)
         for layer in range(1, self.layers + 1):

@@ -47,8 +47,10 @@ def comparison(results: Sequence[Result]) -> Table:
     )
     table.add_column("method")
     noised = any("epsilon" in result.figures for result in results)
+    clustered = any("nmi" in result.figures for result in results)
     for heading in (f"test {metric}", "std over clients", "worst client", "best round",
-                    "ms per round", "sent up", "sent down", *["epsilon"] * noised):  # fmt: skip
+                    "ms per round", "sent up", "sent down", *["epsilon"] * noised,
+                    *["NMI of clusters", "ARI"] * clustered):  # fmt: skip
         table.add_column(heading, justify="right")
     for result in results:
         known = result.test_scores()
@@ -62,6 +64,7 @@ def comparison(results: Sequence[Result]) -> Table:
             size(result.bytes_up),
             size(result.bytes_down),
             *[_epsilon(result)] * noised,
+            *[_agreement(result, name) for name in ("nmi", "ari") if clustered],
         )
     return table
 
@@ -69,6 +72,11 @@ def comparison(results: Sequence[Result]) -> Table:
 def _epsilon(result: Result) -> str:
     """What the whole run has spent; without noise there is no bound."""
     return f"{result.figures['epsilon']:.3f}" if "epsilon" in result.figures else "none"
+
+
+def _agreement(result: Result, name: str) -> str:
+    value = result.figures.get(name, float("nan"))
+    return "-" if value != value else f"{value:.3f}"
 
 
 def partition_table(cut: PartitionStatistics) -> Table:

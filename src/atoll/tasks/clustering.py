@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import polars
 
 
 class Agreement(NamedTuple):
@@ -53,19 +52,3 @@ def agreement(classes: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
 
     nmi = float(normalized_mutual_info_score(classes, clusters))
     return nmi, float(adjusted_rand_score(classes, clusters))
-
-
-def agreement_lines(table: polars.DataFrame) -> list[str]:
-    """One line per client, and the means over those that have a score."""
-    if table.is_empty():
-        return []
-    lines = [
-        f"{row['client']}: NMI {row['nmi']:.3f}, ARI {row['ari']:.3f} ({row['clusters']} clusters, "
-        f"{row['scored']} nodes outside training)"
-        for row in table.to_dicts()
-    ]
-    known = table.filter(polars.col("nmi").is_not_nan())
-    if known.height > 1:
-        nmi, ari = (float(known[name].to_numpy().mean()) for name in ("nmi", "ari"))
-        lines.append(f"mean over clients: NMI {nmi:.3f}, ARI {ari:.3f}")
-    return lines
