@@ -1,6 +1,6 @@
 """Atoll beside OpenFGL and beside a plain PyTorch Geometric loop: the same parts, the same work.
 
-    python benchmarks/peers.py                              every case, about 20 minutes
+    python benchmarks/peers.py                              every case, about 12 minutes
     python benchmarks/peers.py --cases cora-10 fed-pub      some of them: federations, methods,
     python benchmarks/peers.py --cases 'cora-*:fed-avg'     or both, with wildcards
     python benchmarks/peers.py --openfgl DIR                a checkout instead of the PyPI package

@@ -19,17 +19,19 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 import torch
 from scipy import sparse
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.packed import Packed
 from atoll.errors import AtollError
 from atoll.experiment.config import resolve
 from atoll.experiment.memory import keep_freed_memory
@@ -38,7 +40,9 @@ from atoll.files import write_json
 from atoll.methods.base import Info
 from atoll.methods.fed_pub.proxy import proxy_cohort
 from atoll.models.base import Model
+from atoll.ops.dense import product
 from atoll.ops.dropout import dropout
+from atoll.ops.own_rows import spread
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse
 from atoll.optimizers.base import Optimizer
@@ -80,13 +84,17 @@ def seconds(run: Callable[[], object], budget: float) -> float:
 
 
 def rates(budget: float) -> dict[str, float]:
-    """Bytes per second to and from memory, and operations per second of a matrix product."""
+    """Bytes per second to and from memory, and operations per second of a matrix product.
+
+    The product is that of the faster of the two libraries which torch brings.
+    """
     here, there = torch.ones(_LARGE), torch.empty(_LARGE)
     left, right = torch.randn(2048, 2048), torch.randn(2048, 2048)
     out = torch.empty(2048, 2048)
+    products = (lambda: torch.mm(left, right, out=out), lambda: product(left, right))
     return {
         "bytes": 2 * FLOAT * _LARGE / seconds(lambda: there.copy_(here), budget),
-        "flops": 2 * 2048**3 / seconds(lambda: torch.mm(left, right, out=out), budget),
+        "flops": 2 * 2048**3 / min(seconds(run, budget) for run in products),
     }
 
 
@@ -103,6 +111,7 @@ def kernels(clients: int) -> Iterator[Kernel]:
     info = Info(clients, cohort.features, cohort.classes, torch.float32)
     model = experiment.method.initial_model(info, 0)
     params_K = {name: p.clone() for name, p in replicated(model, clients).items()}
+    yield from first_layer(cohort, model["conv1.weight"], experiment.method.optimizer)
     yield from sparse_kernels(cohort, params_K["conv1.weight"])
     yield from dense_kernels(cohort, params_K["conv2.weight"])
     yield from model_kernels(experiment.method.optimizer, model, params_K)
@@ -124,27 +133,46 @@ def similarity(model: Model, params_K: Params, info: Info) -> Kernel:
     )
 
 
+def first_layer(cohort: Cohort, common: Tensor, optimizer: Optimizer) -> Iterator[Kernel]:
+    """Whose weights are kept by clients' own rows, all of which begin a round as common ones."""
+    assert isinstance(cohort.inputs, Packed)
+    places = cohort.inputs.places
+    assert places is not None
+    entries, stack = propagated_entries(cohort), spread(common, places)
+    nodes, own = len(cohort.batch), len(places.rows) * WIDTH * FLOAT
+    moved, flops = entries * ENTRY + nodes * WIDTH * FLOAT, 2 * entries * WIDTH
+    with torch.no_grad():
+        found = cohort.inputs.linear_vjp(stack, "gcn")
+        assert found is not None
+        h, pull = found
+        grad = pull(torch.full_like(h, 1e-3))
+    yield Kernel(
+        "first layer, forward: (P X) W, from the common rows",
+        lambda: cohort.inputs.linear_vjp(spread(common, places, stack), "gcn"),
+        moved + 2 * common.numel() * FLOAT,
+        flops,
+    )
+    state = optimizer.init({"w": torch.zeros_like(stack.own)}) | {"steps": torch.zeros(cohort.k)}
+
+    def step() -> None:
+        begun = spread(common, places, stack)
+        optimizer.step({"w": begun.room()}, {"w": replace(grad, of=begun)}, state)
+
+    # Each own row is written, its moments are read and written.
+    yield Kernel("first layer, backward: (P X)' G, and Adam in one", step, moved + 5 * own, flops)
+    yield Kernel(
+        "first layer, forward: (P X) W, of own rows",
+        lambda: cohort.linear(stack, propagated="gcn"),
+        moved + own,
+        flops,
+    )
+
+
 def sparse_kernels(cohort: Cohort, weight_K: Tensor) -> Iterator[Kernel]:
     nodes, k = len(cohort.batch), cohort.k
     with torch.no_grad():
         first = cohort.linear(weight_K, propagated="gcn")
-    entries = propagated_entries(cohort)
-    hidden, model = nodes * WIDTH * FLOAT, weight_K.numel() * FLOAT
-    flops = 2 * entries * WIDTH
-    yield Kernel(
-        "first layer, forward: (P X) W",
-        lambda: cohort.linear(weight_K, propagated="gcn"),
-        entries * ENTRY + model + hidden,
-        flops,
-    )
-    leaf = weight_K.clone().requires_grad_()
-    h, above = cohort.linear(leaf, propagated="gcn"), torch.ones_like(first)
-    yield Kernel(
-        "first layer, backward: (P X)' G",
-        lambda: torch.autograd.grad(h, leaf, above, retain_graph=True),
-        entries * ENTRY + hidden + model,
-        flops,
-    )
+    hidden = nodes * WIDTH * FLOAT
     operator: Sparse = cohort.operator("gcn")
     entries = operator.csr._nnz()
     yield Kernel(
@@ -194,13 +222,15 @@ def model_kernels(optimizer: Optimizer, model: Params, params_K: Params) -> Iter
     all_K = clients * one
     grads_K = {name: torch.full_like(p, 1e-3) for name, p in params_K.items()}
     state = optimizer.init(params_K)
-    yield Kernel("Adam on all clients", lambda: optimizer.step(params_K, grads_K, state), 7 * all_K)
+    yield Kernel(
+        "Adam on whole stacks", lambda: optimizer.step(params_K, grads_K, state), 7 * all_K
+    )
 
-    def spread() -> None:
+    def to_all() -> None:
         for name, p in params_K.items():
             p.copy_(model[name])
 
-    yield Kernel("spread: the model to all clients", spread, all_K + one)
+    yield Kernel("spread: the model to all clients", to_all, all_K + one)
     share = torch.full((clients,), 1 / clients)
 
     def average() -> list[Tensor]:

@@ -65,6 +65,8 @@ class Masked(Compound):
         """A contiguous run is a view, not a copy."""
         first = positions[0] if positions else 0
         run = list(positions) == list(range(first, first + len(positions)))
+        if run and len(positions) == self.clients:
+            return self  # with what was counted of it
         rows = slice(first, first + len(positions)) if run else list(positions)
         return Masked(self.values[rows], self.kept[rows])
 
@@ -74,7 +76,11 @@ class Masked(Compound):
         return cls(values, torch.cat([leaf.kept for leaf in leaves]))
 
     def clone(self) -> Masked:
-        return Masked(self.values.clone(), self.kept.clone())
+        return self.with_copied(self.values.clone())
+
+    def with_copied(self, values: Tensor) -> Masked:
+        """A copy, of whose values somebody has made one already."""
+        return Masked(values, self.kept.clone())
 
     def numbers(self) -> tuple[Tensor, ...]:
         return self.values.unbind()

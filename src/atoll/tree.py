@@ -85,16 +85,15 @@ def replicated(params: Mapping[str, Tensor], k: int) -> Params:
 
 def take(tree: Mapping[str, Leaf], positions: Sequence[int]) -> Tree:
     """The rows of some clients. A contiguous run of a dense leaf is a view, not a copy."""
-    return {name: _take(leaf, positions) for name, leaf in tree.items()}
-
-
-def _take(leaf: Leaf, positions: Sequence[int]) -> Leaf:
-    if isinstance(leaf, Compound):
-        return leaf.take(positions)
     first = positions[0] if positions else 0
-    if list(positions) == list(range(first, first + len(positions))):
-        return leaf[first : first + len(positions)]
-    return leaf[torch.as_tensor(list(positions), dtype=torch.long)]
+    run = list(positions) == list(range(first, first + len(positions)))
+    which: Any = slice(first, first + len(positions))
+    if not run:
+        which = torch.as_tensor(list(positions), dtype=torch.long)
+    return {
+        name: leaf.take(positions) if isinstance(leaf, Compound) else leaf[which]
+        for name, leaf in tree.items()
+    }
 
 
 def stack(trees: Sequence[Mapping[str, Leaf]]) -> Tree:

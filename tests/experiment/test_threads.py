@@ -16,7 +16,7 @@ def edgeless(nodes: int):
     return make_graph(np.ones((nodes, 1)), none, np.zeros(nodes, dtype=np.int64), classes=2)
 
 
-@pytest.mark.parametrize(("nodes", "within"), [(4_000, 1), (6_000, 3)])
+@pytest.mark.parametrize(("nodes", "within"), [(24_000, 1), (26_000, 3)])
 def test_torch_has_one_thread_on_small_graphs_and_kernels_what_was_asked_for(
     nodes, within, monkeypatch
 ):
@@ -32,5 +32,5 @@ def test_torch_has_one_thread_on_small_graphs_and_kernels_what_was_asked_for(
 
 
 def test_where_nobody_says_how_many_small_graphs_take_one():
-    assert suitable_threads([edgeless(9_999)]) == 1
-    assert suitable_threads([edgeless(10_000)]) == torch.get_num_threads()
+    assert suitable_threads([edgeless(49_999)]) == 1
+    assert suitable_threads([edgeless(50_000)]) == torch.get_num_threads()

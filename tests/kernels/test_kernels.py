@@ -114,6 +114,14 @@ def test_adam_with_everybody_and_with_some(dtype):
         torch.testing.assert_close(values, torchs[name], rtol=0, atol=1e-6)
 
 
+def test_seeds_are_those_of_numpy():
+    entropy = np.random.default_rng(0).integers(0, 2**32, (20, 4), dtype=np.uint32)
+    entropy[:2] = [[0] * 4, [2**32 - 1] * 4]
+    ours = kernels.kernels("draws").seeds(entropy)
+    numpys = [np.random.SeedSequence(row.tolist()).generate_state(3, np.uint64) for row in entropy]
+    assert np.array_equal(ours, np.stack(numpys))
+
+
 def test_work_that_is_shared_gives_the_same_bytes(monkeypatch):
     monkeypatch.setattr(sharing, "ENOUGH", 0)
     rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from atoll.ops.activation import rectified, shifted
 from atoll.ops.written_out import differentiated_once
 from atoll.rng import CohortRng
 
-pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="kernels are off")
 SIZES = (3, 1, 4)
 BATCH = torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])
 

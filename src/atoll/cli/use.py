@@ -84,8 +84,7 @@ def embed(
     With --cluster, normalised mutual information (NMI) and adjusted Rand index (ARI) of k-means
     clusters and classes, over the nodes of each client that its model was not trained on.
     """
-    from atoll.inference.clustering import agreement_lines
-    from atoll.inference.embed import embedded
+    from atoll.inference.embed import agreement_lines, embedded
     from atoll.inference.tables import check_table_name, write_table
 
     check_table_name(out)

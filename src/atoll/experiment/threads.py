@@ -10,7 +10,7 @@ import torch
 from atoll.graph import Graph
 from atoll.kernels.sharing import shared_among
 
-_ONE_THREAD_BELOW_NODES = 10_000
+_ONE_THREAD_BELOW_NODES = 50_000
 
 
 def suitable_threads(graphs: Sequence[Graph]) -> int:

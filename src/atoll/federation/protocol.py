@@ -20,6 +20,7 @@ from atoll.federation.validation import (
     Rejection,
     bad_values,
     bad_weights,
+    checked_copy,
     largest_reply,
     log,
     misfits,
@@ -30,7 +31,7 @@ from atoll.federation.validation import (
 from atoll.leaves import everybody
 from atoll.ops.similarity import mixed
 from atoll.rng import server_stream
-from atoll.tree import Params, Tree, copy, flat, kind, nested, stack, take
+from atoll.tree import Params, Tree, flat, kind, nested, stack, take
 
 T = TypeVar("T")
 
@@ -128,8 +129,11 @@ class Federation(ABC):
             self.averaging.admit(step, one)
 
         def use(batch: Batch) -> tuple[Batch, Tree]:
-            batch = self._leave_out(step, batch, bad_values(batch.body))
-            return batch, copy(received(batch.body, one)) if batch.clients else {}
+            if not batch.clients:
+                return batch, {}
+            body, bad = checked_copy(received(batch.body, one))
+            good = [i for i in range(len(batch.clients)) if i not in bad]
+            return self._leave_out(step, batch, bad), take(body, good) if bad else body
 
         used = list(self.exchanged("ask", step, one, use=use, **request))
         clients = tuple(client for batch, _ in used for client in batch.clients)

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from atoll.kernels import array, fit, kernels
 from atoll.leaves import Like, everybody
+from atoll.masked import Masked
 from atoll.tree import Leaf, Tree, take
 
 log = logging.getLogger("atoll")
 # No honest number is larger, and sums of such numbers stay finite in single precision.
 LARGEST = 1e15
+BAD = "it has values that are NaN, infinite or too large"
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,30 @@ def bad_values(body: Mapping[str, Leaf]) -> dict[int, str]:
             found = (~good).nonzero().flatten().tolist()
         else:
             found = [i for i, n in enumerate(leaf.numbers()) if not _norm(n) <= LARGEST]
-        bad |= dict.fromkeys(found, "it has values that are NaN, infinite or too large")
+        bad |= dict.fromkeys(found, BAD)
     return bad
+
+
+def checked_copy(body: Mapping[str, Leaf]) -> tuple[Tree, dict[int, str]]:
+    """Replies that share no memory with those given, and what :func:`bad_values` finds in them.
+
+    By compiled kernels that is one look at the values.
+    """
+    copied: Tree = {}
+    bad: dict[int, str] = {}
+    for name, leaf in body.items():
+        values = leaf.values if isinstance(leaf, Masked) else leaf
+        if not isinstance(values, Tensor) or values.dim() < 2 or not fit(values):
+            bad |= bad_values({name: leaf})
+            copied[name] = leaf.clone()
+            continue
+        out, square_K = torch.empty_like(values), values.new_empty(len(values))
+        rows = (array(t).reshape(len(values), -1) for t in (values, out))
+        kernels("copies").copied(*rows, array(square_K))
+        good = square_K <= LARGEST**2
+        bad |= dict.fromkeys((~good).nonzero().flatten().tolist(), BAD)
+        copied[name] = leaf.with_copied(out) if isinstance(leaf, Masked) else out
+    return copied, bad
 
 
 def usable(values: Mapping[str, Tensor], weight: float) -> bool:

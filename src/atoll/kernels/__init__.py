@@ -56,10 +56,12 @@ def fit(*tensors: Tensor) -> bool:
     if not in_use() or torch._C._len_torch_function_stack():
         return False
     dtype = tensors[0].dtype
-    return dtype in _KNOWN and all(
-        type(t) is Tensor and t.dtype == dtype and t.device.type == "cpu" and t.is_contiguous()
-        for t in tensors
-    )
+    if dtype not in _KNOWN:
+        return False
+    for t in tensors:
+        if type(t) is not Tensor or t.dtype != dtype or not t.is_cpu or not t.is_contiguous():
+            return False
+    return True
 
 
 def wide(tensor: Tensor) -> bool:
@@ -69,7 +71,7 @@ def wide(tensor: Tensor) -> bool:
 
 def array(tensor: Tensor) -> np.ndarray:
     """The memory of a tensor that fits."""
-    found: np.ndarray = tensor.detach().numpy()
+    found: np.ndarray = (tensor.detach() if tensor.requires_grad else tensor).numpy()
     return found
 
 

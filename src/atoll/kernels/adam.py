@@ -1,8 +1,4 @@
-"""Adam in one pass over parameters, gradients and moments.
-
-Loops that read and write the same array do so under one name: LLVM makes vectors of a loop only
-where it can tell that no two of its arrays overlap.
-"""
+"""Adam in one pass over parameters, gradients and moments."""
 
 from __future__ import annotations
 
@@ -12,47 +8,57 @@ import numba
 import numpy as np
 
 from atoll.kernels.sparse import sum_of_rows
+from atoll.kernels.vector_steps import vector_of_adam
+from atoll.kernels.vectors import lanes_of
 
 
 @numba.njit(nogil=True, cache=True)
 def constants_of(p, lr, beta1, beta2, eps, decay, step):
     """What the step number ``step`` multiplies by, as numbers like those of ``p``."""
     kind = p.dtype.type
-    size, root = lr / (1 - beta1**step), math.sqrt(1 - beta2**step)
+    root = math.sqrt(1 - beta2**step)
     return (
-        kind(1 - beta1), kind(beta2), kind(1 - beta2), kind(size), kind(root), kind(eps),
-        kind(decay),
+        kind(1 - beta1), kind(beta2), kind(1 - beta2), kind(lr * root / (1 - beta1**step)),
+        kind(eps * root), kind(decay),
     )  # fmt: skip
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
 def moved(p, g, m, v, constants):
-    """Where an entry and its moments go."""
-    new1, keep2, new2, size, root, eps, decay = constants
+    """Where an entry and its moments go.
+
+    What corrects the second moment, ``sqrt(v) / root + eps``, is in ``size`` and ``eps``: a
+    division takes as long as all else that is done for an entry.
+    """
+    new1, keep2, new2, size, eps, decay = constants
     g += decay * p
     m += new1 * (g - m)
     v = keep2 * v + new2 * g * g
-    return p - size * m / (math.sqrt(v) / root + eps), m, v
+    return p - size * m / (math.sqrt(v) + eps), m, v
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-def _in_place(p, grad, mean, square, constants):
-    for i in range(len(p)):
-        p[i], mean[i], square[i] = moved(p[i], grad[i], mean[i], square[i], constants)
-
-
-@numba.njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-def _from(source, out, grad, mean, square, constants):
-    for i in range(len(out)):
-        out[i], mean[i], square[i] = moved(source[i], grad[i], mean[i], square[i], constants)
+@numba.njit(nogil=True, cache=True)
+def _steps(source, at_source, grad, at_grad, out, mean, square, at, count, constants):
+    """So many entries from a place on, each array from its own; arrays are flat."""
+    lanes = lanes_of(out)
+    stacks = (source, out, mean, square)
+    j = 0
+    while j + lanes <= count:
+        vector_of_adam(grad, at_grad + j, stacks, at_source + j, at + j, constants)
+        j += lanes
+    while j < count:
+        i = at + j
+        out[i], mean[i], square[i] = moved(
+            source[at_source + j], grad[at_grad + j], mean[i], square[i], constants
+        )
+        j += 1
 
 
 @numba.njit(nogil=True, cache=True)
 def adam(p, grad, mean, square, lr, beta1, beta2, eps, decay, step, first, last):
     """Step number ``step`` of entries ``first`` to ``last``, in place; all arrays are flat."""
-    part = p[first:last]
     constants = constants_of(p, lr, beta1, beta2, eps, decay, step)
-    _in_place(part, grad[first:last], mean[first:last], square[first:last], constants)
+    _steps(p, first, grad, first, p, mean, square, first, last - first, constants)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -67,10 +73,12 @@ def adam_of_product(
     common row ``rows[r]``, and what was in its place before does not matter.
     """
     constants = constants_of(own, lr, beta1, beta2, eps, decay, step)
-    grad = np.empty(own.shape[1], dtype=own.dtype)
+    width = own.shape[1]
+    grad = np.empty(width, dtype=own.dtype)
+    flat_own, flat_mean, flat_square = own.reshape(-1), mean.reshape(-1), square.reshape(-1)
+    source = common.reshape(-1) if alike else flat_own
     for r in range(first, last):
         sum_of_rows(data, indices, pointers[r], pointers[r + 1], errors, grad, 0)
-        if alike:
-            _from(common[rows[r]], own[r], grad, mean[r], square[r], constants)
-        else:
-            _in_place(own[r], grad, mean[r], square[r], constants)
+        at = r * width
+        begun = rows[r] * width if alike else at
+        _steps(source, begun, grad, 0, flat_own, flat_mean, flat_square, at, width, constants)

@@ -1,11 +1,57 @@
-"""Raw random words of many streams: numpy's SFC64, the same numbers from the same state."""
+"""Raw random words of many streams: numpy's SFC64, the same numbers from the same seeds."""
 
 from __future__ import annotations
 
 import numba
 import numpy as np
 
+from atoll.kernels.seed_sequence import (
+    INIT_A,
+    INIT_B,
+    MIX_L,
+    MIX_R,
+    MULT_A,
+    MULT_B,
+    POOL,
+    SEED,
+    SHIFT,
+)
+
 _WARM_UP = 12
+_LOW = 0xFFFFFFFF
+
+
+@numba.njit(nogil=True, cache=True)
+def _hashed(value, constant, factor):
+    """As :func:`atoll.rng.seeding._hashed`, of one number."""
+    value ^= constant
+    constant = constant * np.uint64(factor) & np.uint64(_LOW)
+    value = value * constant & np.uint64(_LOW)
+    return value ^ (value >> np.uint64(SHIFT)), constant
+
+
+@numba.njit(nogil=True, cache=True)
+def seeds(entropy):
+    """As :func:`atoll.rng.seeding.seeds`: what is drawn from ``[n, 4]``, ``[n, 3]``."""
+    words = np.empty((len(entropy), SEED // 2), dtype=np.uint64)
+    pool = np.empty(POOL, dtype=np.uint64)
+    for k in range(len(entropy)):
+        constant = np.uint64(INIT_A)
+        for i in range(POOL):
+            pool[i], constant = _hashed(np.uint64(entropy[k, i]), constant, MULT_A)
+        for source in range(POOL):
+            for target in range(POOL):
+                if source != target:
+                    hashed, constant = _hashed(pool[source], constant, MULT_A)
+                    mixed = pool[target] * np.uint64(MIX_L) - hashed * np.uint64(MIX_R)
+                    mixed &= np.uint64(_LOW)
+                    pool[target] = mixed ^ (mixed >> np.uint64(SHIFT))
+        constant = np.uint64(INIT_B)
+        for i in range(0, SEED, 2):
+            low, constant = _hashed(pool[i % POOL], constant, MULT_B)
+            high, constant = _hashed(pool[(i + 1) % POOL], constant, MULT_B)
+            words[k, i // 2] = low | (high << np.uint64(32))
+    return words
 
 
 @numba.njit(nogil=True, cache=True)

@@ -93,6 +93,19 @@ def row_sums(rows, start_K, sum_K):
 
 
 @numba.njit(nogil=True, cache=True)
+def relu_sums(h, bias_K, share, start_K, sum_K):
+    """``sum_i share_i max(h_i + b_k, 0)`` over each client's rows, ``[N, h] -> [K, h]``."""
+    for k in range(len(start_K) - 1):
+        total, bias = sum_K[k], bias_K[k]
+        total[:] = 0
+        for i in range(start_K[k], start_K[k + 1]):
+            row, s = h[i], share[i]
+            for j in range(len(row)):
+                x = row[j] + bias[j]
+                total[j] += s * (x if not x < 0 else 0)
+
+
+@numba.njit(nogil=True, cache=True)
 def cross_entropy(logits, y, weight, start_K, loss_K, errors):
     """Each client's loss ``[K]``, the weighted sum over its rows, and its gradient ``[R, C]``."""
     for k in range(len(start_K) - 1):

@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from atoll.kernels.adam import constants_of, moved
-from atoll.kernels.masked import vector_of_masked
 from atoll.kernels.sparse import sum_of_rows
+from atoll.kernels.vector_steps import vector_of_masked
 from atoll.kernels.vectors import lanes_of
 
 

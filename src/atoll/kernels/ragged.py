@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from atoll.kernels.turned import turned
 from atoll.kernels.vectors import (
     TILE_ROWS,
     TILE_VECTORS,
@@ -102,17 +103,15 @@ def times(h, weight_K, start_K, out, first, last):
 def times_transposed(g, weight_K, start_K, out, first, last):
     """``g_k W_k^T`` of clients ``first`` to ``last``, ``[N, out], [K, in, out] -> [N, in]``."""
     width, columns = weight_K.shape[1], weight_K.shape[2]
-    flat_g, flat_out = g.reshape(-1), out.reshape(-1)
-    turned = np.empty(width * columns, dtype=g.dtype)
+    flat_g, flat_w, flat_out = g.reshape(-1), weight_K.reshape(-1), out.reshape(-1)
+    other = np.empty(width * columns, dtype=g.dtype)
     for k in range(first, last):
         i, rows = start_K[k], start_K[k + 1] - start_K[k]
         if rows:
-            for j in range(columns):
-                for p in range(width):
-                    turned[j * width + p] = weight_K[k, p, j]
+            turned(flat_w, k * width * columns, width, columns, other)
             _any_product(
                 flat_g, i * columns, columns, 1, rows, columns,
-                turned, 0, width, flat_out, i * width,
+                other, 0, width, flat_out, i * width,
             )  # fmt: skip
 
 

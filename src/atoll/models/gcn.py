@@ -20,6 +20,7 @@ from atoll.models.base import (
     ReadOut,
     WrittenPullback,
     add_bias,
+    bias_and_relu,
     fan_in,
     glorot,
     models,
@@ -30,7 +31,14 @@ from atoll.models.base import (
 from atoll.ops.dropout import Coins, dropout, thrown
 from atoll.ops.ragged import ragged_linear, segment_sum
 from atoll.ops.ragged_product import outer, ragged_product
-from atoll.ops.written_out import ProductGradient, activated, activated_back, row_sums, with_bias
+from atoll.ops.written_out import (
+    ProductGradient,
+    activated,
+    activated_back,
+    activated_sums,
+    row_sums,
+    with_bias,
+)
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
@@ -102,10 +110,13 @@ class GCN(Model):
         if cohort.collection is not None or not isinstance(cohort.inputs, Packed):
             return super().mean_embedding(params_K, cohort)
         h = cohort.linear(params_K["conv1.weight"], propagated="gcn")
-        h = add_bias(h, params_K, "conv1.bias", cohort).relu_()
         share = cohort.cached("shares in a mean of neighbours", lambda: _shares(cohort))
-        mean_K = segment_sum(h.mul_(share), cohort.batch, cohort.k)[:, None]
-        made_K = torch.bmm(mean_K, params_K["conv2.weight"])[:, 0]
+        if self.bias and fit(h, params_K["conv1.bias"], share):
+            mean_K = activated_sums(h, params_K["conv1.bias"], share[:, 0], cohort.sizes)
+        else:
+            h = add_bias(h, params_K, "conv1.bias", cohort).relu_()
+            mean_K = segment_sum(h.mul_(share), cohort.batch, cohort.k)
+        made_K = torch.bmm(mean_K[:, None], params_K["conv2.weight"])[:, 0]
         return made_K + params_K["conv2.bias"] if self.bias else made_K
 
     def apply_at(
@@ -137,8 +148,8 @@ class GCN(Model):
     def _convolve(
         self, p: Mapping[str, Tensor], cohort: Cohort, at: Cohort | Targets, rng: CohortRng | None
     ) -> Tensor:
-        h = add_bias(cohort.linear(p["conv1.weight"], propagated="gcn"), p, "conv1.bias", cohort)
-        h = dropout(h.relu_(), self.dropout, rng, cohort.sizes)
+        h = cohort.linear(p["conv1.weight"], propagated="gcn")
+        h = bias_and_relu(h, p, "conv1.bias", cohort, self.dropout, rng)
         if self.head == "linear":
             # As wide after as before, so what leaves nodes out comes first.
             h = ragged_linear(at.operator("gcn") @ h, p["conv2.weight"], at.sizes)

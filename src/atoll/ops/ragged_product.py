@@ -55,7 +55,30 @@ class Layout(NamedTuple):
 
 def ragged_product(h: Tensor, weight_K: Tensor, sizes: Sequence[int]) -> Tensor:
     """``[N, in], [K, in, out] -> [N, out]``, differentiable any number of times."""
-    return cast(Tensor, _Times.apply(h, weight_K, tuple(sizes)))  # type: ignore[no-untyped-call]
+    if differentiates(h, weight_K):
+        return cast(Tensor, _Times.apply(h, weight_K, tuple(sizes)))  # type: ignore[no-untyped-call]
+    return _times(h, weight_K, tuple(sizes))
+
+
+def differentiates(*tensors: Tensor) -> bool:
+    """Whether torch would have to remember what is computed of these."""
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _times(h: Tensor, weight_K: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    out = h.new_empty((h.shape[0], weight_K.shape[2]))
+    if compiled_times(h, weight_K, sizes, out):
+        return out
+    layout = _layout(sizes, weight_K.shape[1] * weight_K.shape[2])
+    for rows, weight, result in _one_by_one(layout, h, weight_K, out):
+        torch.mm(rows, weight, out=result)
+    for bucket in layout.buckets:
+        made = torch.bmm(bucket.padded(h), bucket.of(weight_K)).flatten(0, 1)
+        if bucket.everybody:
+            torch.index_select(made, 0, bucket.slots, out=out)
+        else:
+            out.index_copy_(0, bucket.rows, made.index_select(0, bucket.slots))
+    return out
 
 
 class _Times(torch.autograd.Function):
@@ -65,19 +88,7 @@ class _Times(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, weight_K: Tensor, sizes: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(h, weight_K)
         ctx.sizes = sizes
-        out = h.new_empty((h.shape[0], weight_K.shape[2]))
-        if compiled_times(h, weight_K, sizes, out):
-            return out
-        layout = _layout(sizes, weight_K.shape[1] * weight_K.shape[2])
-        for rows, weight, result in _one_by_one(layout, h, weight_K, out):
-            torch.mm(rows, weight, out=result)
-        for bucket in layout.buckets:
-            made = torch.bmm(bucket.padded(h), bucket.of(weight_K)).flatten(0, 1)
-            if bucket.everybody:
-                torch.index_select(made, 0, bucket.slots, out=out)
-            else:
-                out.index_copy_(0, bucket.rows, made.index_select(0, bucket.slots))
-        return out
+        return _times(h, weight_K, sizes)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -111,21 +122,7 @@ class _Outer(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(h, g)
         ctx.sizes = sizes
-        out_K = h.new_empty((len(sizes), h.shape[1], g.shape[1]))
-        if fit(h, g):
-            product = partial(kernels("ragged").outer, array(h), array(g), starts(sizes))
-            share(partial(product, array(out_K)), len(sizes), 2.0 * h.numel() * g.shape[1])
-            return out_K
-        layout = _layout(sizes, h.shape[1] * g.shape[1])
-        for rows, result, others in _one_by_one(layout, h, out_K, g):
-            torch.mm(rows.t(), others, out=result)
-        for bucket in layout.buckets:
-            h_B, g_B = bucket.padded(h).transpose(1, 2), bucket.padded(g)
-            if bucket.everybody:
-                torch.bmm(h_B, g_B, out=out_K)
-            else:
-                out_K.index_copy_(0, bucket.clients, torch.bmm(h_B, g_B))
-        return out_K
+        return _outer(h, g, sizes)
 
     @staticmethod
     def backward(ctx: Any, grad_K: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -140,7 +137,27 @@ class _Outer(torch.autograd.Function):
 
 def outer(h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
     """``h_k^T g_k`` of every client, ``[N, in], [N, out] -> [K, in, out]``."""
-    return cast(Tensor, _Outer.apply(h, g, sizes))  # type: ignore[no-untyped-call]
+    if differentiates(h, g):
+        return cast(Tensor, _Outer.apply(h, g, sizes))  # type: ignore[no-untyped-call]
+    return _outer(h, g, sizes)
+
+
+def _outer(h: Tensor, g: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    out_K = h.new_empty((len(sizes), h.shape[1], g.shape[1]))
+    if fit(h, g):
+        product = partial(kernels("ragged").outer, array(h), array(g), starts(sizes))
+        share(partial(product, array(out_K)), len(sizes), 2.0 * h.numel() * g.shape[1])
+        return out_K
+    layout = _layout(sizes, h.shape[1] * g.shape[1])
+    for rows, result, others in _one_by_one(layout, h, out_K, g):
+        torch.mm(rows.t(), others, out=result)
+    for bucket in layout.buckets:
+        h_B, g_B = bucket.padded(h).transpose(1, 2), bucket.padded(g)
+        if bucket.everybody:
+            torch.bmm(h_B, g_B, out=out_K)
+        else:
+            out_K.index_copy_(0, bucket.clients, torch.bmm(h_B, g_B))
+    return out_K
 
 
 def _one_by_one(

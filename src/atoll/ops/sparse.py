@@ -98,7 +98,19 @@ class Sparse:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[n, m] @ [m, h] -> [n, h]``, differentiable in the dense factor."""
-        return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled() and dense.requires_grad:
+            return cast(Tensor, _Product.apply(dense, self))  # type: ignore[no-untyped-call]
+        return self._times(dense)
+
+    def _times(self, dense: Tensor) -> Tensor:
+        result = dense.new_empty(self.shape[0], dense.shape[1])
+        if fit(dense, self.csr.values()) and wide(dense):
+            parts = *self.arrays, array(dense), array(result)
+            product = partial(kernels("sparse").csr_product, *parts)
+            share(product, self.shape[0], 2.0 * len(parts[1]) * dense.shape[1])
+            return result
+        # Written as an addition to nothing: a plain product would fill and copy the result first.
+        return torch.addmm(result, self.csr, dense, beta=0, out=result)
 
 
 class _Product(torch.autograd.Function):
@@ -107,14 +119,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, matrix: Sparse) -> Tensor:
         ctx.matrix = matrix
-        result = dense.new_empty(matrix.shape[0], dense.shape[1])
-        if fit(dense, matrix.csr.values()) and wide(dense):
-            parts = *matrix.arrays, array(dense), array(result)
-            product = partial(kernels("sparse").csr_product, *parts)
-            share(product, matrix.shape[0], 2.0 * len(parts[1]) * dense.shape[1])
-            return result
-        # Written as an addition to nothing: a plain product would fill and copy the result first.
-        return torch.addmm(result, matrix.csr, dense, beta=0, out=result)
+        return matrix._times(dense)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

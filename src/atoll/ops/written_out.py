@@ -113,6 +113,14 @@ def row_sums(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     return sum_K
 
 
+def activated_sums(h: Tensor, bias_K: Tensor, share: Tensor, sizes: Sequence[int]) -> Tensor:
+    """``sum_i share_i max(h_i + b_k, 0)`` over each client's rows, ``[N, h], [N] -> [K, h]``."""
+    sum_K = torch.empty_like(bias_K)
+    given = array(h), array(bias_K), array(share), starts(tuple(sizes))
+    kernels("layers").relu_sums(*given, array(sum_K))
+    return sum_K
+
+
 def cross_entropy(
     logits: Tensor, y: Tensor, weight: Tensor, sizes: Sequence[int]
 ) -> tuple[Tensor, Tensor]:

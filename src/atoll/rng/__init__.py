@@ -9,7 +9,7 @@ from hashlib import blake2b
 import numpy as np
 
 from atoll.kernels import in_use, kernels
-from atoll.rng.seeding import generator_at, generators, seeds
+from atoll.rng.seeding import generator_at, generators
 
 _SERVER = -1
 
@@ -57,7 +57,8 @@ class CohortRng:
     @cached_property
     def _states(self) -> np.ndarray:
         """Where the streams are ``[K, 4]``, as long as nobody has them as generators."""
-        found: np.ndarray = kernels("draws").seeded(seeds(_entropy(self._keys)))
+        draws = kernels("draws")
+        found: np.ndarray = draws.seeded(draws.seeds(_entropy(self._keys)))
         return found
 
     def raw(self, counts: Sequence[int], bits: type[np.unsignedinteger]) -> np.ndarray:

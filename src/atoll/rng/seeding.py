@@ -1,7 +1,7 @@
 """Numpy's ``SeedSequence`` for many streams at once: the same seeds, one array operation each.
 
 Making a generator by itself takes longer than what a client draws from it, and ten thousand clients
-need one each at every step. The algorithm is numpy's own, which it promises never to change.
+need one each at every step. The algorithm is numpy's own.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
-_INIT_A, _MULT_A = 0x43B0D7E5, 0x931E8875
-_INIT_B, _MULT_B = 0x8B51F9DD, 0x58F38DED
-_MIX_L, _MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
-_POOL, _SHIFT = 4, np.uint32(16)
-# What SFC64 is seeded by: three words of 64 bits.
-_SEED = 6
+from atoll.kernels.seed_sequence import (
+    INIT_A,
+    INIT_B,
+    MIX_L,
+    MIX_R,
+    MULT_A,
+    MULT_B,
+    POOL,
+    SEED,
+    SHIFT,
+)
+
+_MIX_L, _MIX_R, _SHIFT = np.uint32(MIX_L), np.uint32(MIX_R), np.uint32(SHIFT)
 # Below so many, seeding one by one is quicker.
 _MANY = 16
 
@@ -55,22 +62,22 @@ class _Ready(ISeedSequence):
 
 def seeds(entropy: np.ndarray) -> np.ndarray:
     """``SeedSequence(row).generate_state(3, uint64)`` of every row ``[n, 3]``."""
-    pool, constant = _pooled(entropy), _INIT_B
-    seeds = np.empty((len(entropy), _SEED), dtype="<u4")
-    for i in range(_SEED):
-        seeds[:, i], constant = _hashed(pool[i % _POOL], constant, _MULT_B)
+    pool, constant = _pooled(entropy), INIT_B
+    seeds = np.empty((len(entropy), SEED), dtype="<u4")
+    for i in range(SEED):
+        seeds[:, i], constant = _hashed(pool[i % POOL], constant, MULT_B)
     return seeds.view("<u8")
 
 
 def _pooled(entropy: np.ndarray) -> list[np.ndarray]:
-    constant, pool = _INIT_A, []
-    for i in range(_POOL):
-        hashed, constant = _hashed(entropy[:, i], constant, _MULT_A)
+    constant, pool = INIT_A, []
+    for i in range(POOL):
+        hashed, constant = _hashed(entropy[:, i], constant, MULT_A)
         pool.append(hashed)
-    for source in range(_POOL):
-        for target in range(_POOL):
+    for source in range(POOL):
+        for target in range(POOL):
             if source != target:
-                hashed, constant = _hashed(pool[source], constant, _MULT_A)
+                hashed, constant = _hashed(pool[source], constant, MULT_A)
                 mixed: np.ndarray = pool[target] * _MIX_L - hashed * _MIX_R
                 pool[target] = mixed ^ (mixed >> _SHIFT)
     return pool

@@ -14,7 +14,7 @@ from atoll.optimizers.adam import Adam
 from atoll.optimizers.sgd import SGD
 from small_federations import community_parties
 
-pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(not kernels.installed(), reason="kernels are off")
 DTYPES = (torch.float32, torch.float64)
 PULL, SHRINK, THRESHOLD, STEP = 0.3, 0.05, 0.4, 3
 

@@ -78,9 +78,8 @@ class FedPubAsPublished(FedPub):
     def train(self, client: Client, model: Params, published_mask: Params) -> Reply:
         """The mixed masks that it is sent are not used."""
         trained = self.trained(client, model)
-        mask = {name: m.clone() for name, m in trained.mu.items()}
         sent = self.similarity.sent(client, trained.theta)
-        return Reply(model=trained.w, published_mask=mask, **sent)
+        return Reply(model=trained.w, published_mask=trained.mu, **sent)
 
     def penalties(self, mu: Params) -> Penalties:
         return Penalties(0.0, 0.0)
