@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 import torch
 from rich.console import Console

@@ -11,8 +11,8 @@ from functools import cache, partial
 import torch
 
 # Operations from which on handing work to other threads takes little beside the work itself:
-# about two milliseconds.
-ENOUGH = 400_000_000
+# about three milliseconds.
+ENOUGH = 800_000_000
 # Parts per thread: where another process has one of the cores, others take over.
 _PARTS = 4
 _allowed: ContextVar[int] = ContextVar("threads to share work among; 0 is torch's own", default=0)
