@@ -29,6 +29,8 @@ import psutil
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 2**31 - 1, 2**31, 2**63 - 1, 2**63)
 _BOARD = struct.Struct("<4q")  # the mutant at work on, how many were read, refused, failed
 _SECONDS_TO_COME_UP = 120.0
+# Files that live for a millisecond need no disk.
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Failure(Exception):
@@ -179,7 +181,7 @@ def main(make: Callable[[Path], Target], script: str, about: str) -> None:
 
 def _work(make: Callable[[Path], Target], seed: int, board: str, first: str, last: str) -> None:
     logging.disable(logging.CRITICAL)
-    with open(board, "r+b") as file, tempfile.TemporaryDirectory() as folder:
+    with open(board, "r+b") as file, tempfile.TemporaryDirectory(dir=_MEMORY) as folder:
         shown = mmap.mmap(file.fileno(), _BOARD.size)
 
         def note(tally: Tally, index: int) -> None:

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 
@@ -66,3 +68,48 @@ def test_a_file_without_a_digest_is_refused_where_one_is_due():
 def test_nonsense_is_unreadable(content):
     with pytest.raises(Unreadable):
         unpack(content)
+
+
+def tensors(**given):
+    """An archive of 64 bytes of data with a header that anybody can make up."""
+    known = {"x": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]},
+             "y": {"dtype": "F32", "shape": [8], "data_offsets": [32, 64]}}  # fmt: skip
+    for name, change in given.items():
+        known[name] = known.get(name, {}) | change
+    inner = json.dumps({"facts": {}, "order": list(known)})
+    header = json.dumps({"__metadata__": {"atoll": inner}, **known}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(64)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"y": {"data_offsets": [0, 32]}},
+        {"y": {"data_offsets": [16, 48]}},
+        {"y": {"data_offsets": [32, 2**63]}},
+        {"y": {"data_offsets": [2**63, 2**63 + 32]}},
+        {"y": {"data_offsets": [64, 32]}},
+        {"y": {"data_offsets": [-32, 0]}},
+        {"y": {"data_offsets": [40, 72]}},
+        {"y": {"shape": [2**61]}},
+        {"y": {"shape": [2**63, 2]}},
+        {"y": {"shape": [2**62, 2**62]}},
+        {"y": {"shape": [-8]}},
+        {"y": {"shape": [0]}},
+        {"y": {"shape": []}},
+        {"y": {"dtype": "F64"}},
+        {"y": {"dtype": "F8_E4M3"}},
+        {"z": {"dtype": "F32", "shape": [8], "data_offsets": [32, 64]}},
+        {"z": {"dtype": "F32", "shape": [2**40, 0], "data_offsets": [32, 64]}},
+    ],
+)
+def test_tensors_that_lie_over_each_other_or_beyond_the_end_are_refused(given):
+    assert list(unpack(tensors())[0]) == ["x", "y"]
+    with pytest.raises(Unreadable):
+        unpack(tensors(**given))
+
+
+@pytest.mark.parametrize("size", [2**24 + 1, 2**32, 2**63, 2**64 - 1])
+def test_a_header_that_claims_to_be_huge_is_refused(size):
+    with pytest.raises(Unreadable, match="header of"):
+        unpack(size.to_bytes(8, "little") + b"{}")

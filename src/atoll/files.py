@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -113,6 +114,27 @@ def for_its_owner() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def refuse_shared_secret(path: Path) -> None:
+    """Refuse a secret that others on this machine can read, as after a copy by way of a stick."""
+    if os.name != "nt" and path.stat().st_mode & 0o077:
+        raise AtollError(f"'{path}' can be read by others; set its mode to 600.")
+
+
+def refuse_written_by_all(path: Path) -> None:
+    """Refuse a file that says what may be done here if everybody on this machine can change it."""
+    if os.name == "nt":
+        return
+    file = path.resolve()
+    for place in (file, file.parent):
+        mode = place.stat().st_mode
+        # In a folder like /tmp nobody can rename or remove what is another's.
+        if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+            raise AtollError(
+                f"everybody on this machine can write to '{place}', and so decide what '{path}' "
+                f"says; take that right away: chmod o-w {place}"
+            )
 
 
 @contextmanager

@@ -60,14 +60,14 @@ def _refuse_larger_than_memory(about: Any) -> None:
     """
     groups = (about.row_group(i) for i in range(about.num_row_groups))
     values = sum(g.column(j).num_values for g in groups for j in range(g.num_columns))
-    if max(values, about.num_rows) * _LEAST_BYTES > _memory() / 2:
+    if max(values, about.num_rows) * _LEAST_BYTES > memory() / 2:
         raise NotParquet(
             f"its {values:,} values in {about.num_rows:,} rows need more than half of this "
             f"machine's memory"
         )
 
 
-def _memory() -> float:
+def memory() -> float:
     """Of this machine, in bytes, where the system says it."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

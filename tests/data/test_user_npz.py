@@ -5,7 +5,7 @@ import pytest
 from complaints import complaint
 from scipy import sparse
 
-from atoll.data import Npz
+from atoll.data import Npz, user_npz
 from atoll.errors import AtollError
 
 # 0 - 1 - 2, and 3 alone.
@@ -204,3 +204,11 @@ def test_wrong_paths_and_files(tmp_path, monkeypatch):
         with pytest.raises(AtollError) as problem:
             Npz(path=path).load()
         assert str(problem.value) == said
+
+
+def test_a_small_file_of_more_zeros_than_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(user_npz, "memory", lambda: 2.0 * 2**20)
+    np.savez_compressed(tmp_path / "g.npz", **PLAIN | {"x": np.zeros((4, 2**17))})
+    assert (tmp_path / "g.npz").stat().st_size < 2**14
+    with pytest.raises(AtollError, match="more than half of this machine's memory"):
+        Npz(path=str(tmp_path / "g.npz")).load()

@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from atoll.deploy.admission import Admission
 from atoll.deploy.plan import open_run
+from atoll.deploy.policy.default import policy_at
 from atoll.deploy.site import Site
 from atoll.errors import AtollError
-from atoll.experiment.config import describe
+from atoll.experiment.config import describe, resolve
 from atoll.experiment.runner import run_experiment
 from atoll.federation.codec import Request, decode_answer
+from atoll.plugins import admitting
 from plugin_files import fed_avgm, sha256, trap
 from result_comparison import assert_same_result
 from small_federations import community_parties
@@ -109,6 +112,48 @@ def test_an_admitted_name_with_other_content_is_refused_before_it_is_run(asked, 
     values = {"name": "evil.py:Evil", "sha256": sha256(file)}
     assert asked("method", values, admitted)[0] == "AtollError"
     assert mark.exists()
+
+
+@pytest.mark.parametrize("section", ["method", "model"])
+def test_a_file_that_is_exchanged_after_it_was_looked_at_is_not_run(section, tmp_path):
+    """Between the look at its SHA-256 and its use."""
+    file = fed_avgm(tmp_path) if section == "method" else tmp_path / "mine.py"
+    if section == "model":
+        file.write_text("def FedAvgM(features, classes):\n    raise SystemExit\n")
+    key = {"method": "name", "model": "factory"}[section]
+    table = {section: {key: "mine.py:FedAvgM", "sha256": sha256(file)}}
+    if section == "model":
+        table["model"]["name"] = "module"
+    admission = Admission([f"{file}:FedAvgM"])
+    own = admission.localized(table)
+    evil, mark = trap(tmp_path)
+    file.write_bytes(evil.read_bytes())
+    with admitting(admission.addresses), pytest.raises(AtollError, match="has changed"):
+        resolve(own)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("who", ["file", "folder"])
+def test_a_plug_in_or_policy_that_everybody_can_write_is_refused(who, tmp_path):
+    """Whoever may write it says what is run, or admitted, here."""
+    home = tmp_path / "home"
+    home.mkdir()
+    file, policy = fed_avgm(home), home / "policy.toml"
+    policy.write_text("")
+    link = tmp_path / "link.toml"
+    link.symlink_to(policy)
+    admission = Admission([f"{file}:FedAvgM"])
+    admission.check()
+    assert policy_at(link).admitted.methods
+    for place in (file, policy) if who == "file" else (home,):
+        place.chmod(0o777)
+    for look in (admission.check, lambda: policy_at(policy), lambda: policy_at(link)):
+        with pytest.raises(AtollError, match="everybody on this machine can write"):
+            look()
+    if who == "folder":  # like /tmp: nobody exchanges what is another's there
+        home.chmod(0o1777)
+        admission.check()
+        policy_at(link)
 
 
 def test_a_refused_run_leaves_nothing_that_a_later_request_could_begin_from(asked, tmp_path):

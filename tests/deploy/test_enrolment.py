@@ -106,6 +106,15 @@ def test_a_name_is_given_once_and_renewed_on_purpose(engine, tmp_path):
     assert not old.on_roster
 
 
+def test_no_two_names_differ_in_capitals_only(tmp_path):
+    engine = engine_named("flower")
+    pytest.importorskip(engine.package)
+    enrolled(tmp_path, engine)
+    file, _ = make_request(tmp_path / "other", engine, "North")
+    with pytest.raises(AtollError, match="'North' is too like 'north'"):
+        sign_request(tmp_path / "kits", file)
+
+
 def test_a_revoked_key_is_not_signed_again(engine, tmp_path):
     enrolled(tmp_path, engine)
     revoke_site(tmp_path / "kits", "north")

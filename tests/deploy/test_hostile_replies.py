@@ -11,7 +11,7 @@ from atoll.experiment.rounds import Rounds
 from atoll.federation.codec import Answer, decode_answer, decode_request
 from replies import MUTATIONS, attack, rounds
 from small_federations import community_parties
-from thread_fleet import deployed
+from thread_fleet import again, deployed
 
 
 @pytest.fixture(scope="module", params=["fed-avg", "fed-pub", "fed-gala", "gfl-appnp"])
@@ -73,6 +73,31 @@ def test_a_site_that_misstates_itself_is_left_out_with_the_reason(facts, tmp_pat
     assert f"site '{hostile}' is suspended" in caplog.text
     # Neither asked nor billed.
     assert set(coordinator.fed.ledger.table()["client"]) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("ask", ["hello", "begin"])
+def test_a_site_does_not_grow_between_attempts(ask, tmp_path, caplog):
+    """What it says when the server was started again would count for more."""
+    coordinator = deployed(tmp_path, _parties(), "fed-avg", rounds=4, terms={"quorum": 3})
+    coordinator.stopped = lambda: coordinator.rounds.done == 2
+    with pytest.raises(AtollError, match="ended after round 2"):
+        coordinator.run()
+    coordinator = again(coordinator)
+    what = {"hello": "train", "begin": "labelled"}[ask]
+
+    def tamper(request, reply):
+        answer = decode_answer(reply)
+        if request.ask != ask:
+            return reply
+        return Answer(answer.id, facts=dict(answer.facts) | {what: answer.facts[what] + 1}).encode()
+
+    hostile = _tampered(coordinator, tamper)
+    assert coordinator.run() is not None
+    assert f"site '{hostile}' is suspended: it says" in caplog.text
+    assert f"for {what}, where it said" in caplog.text
+    table = coordinator.fed.ledger.table()
+    trained = table.filter((table["direction"] == "up") & (table["client"] == 0))
+    assert max(trained["round"]) == 2
 
 
 def test_a_site_counts_for_no_more_than_it_says_it_has(tmp_path, caplog):

@@ -7,9 +7,12 @@ import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from atoll.archive import read_tree
 from atoll.deploy.durable import Durable
-from atoll.deploy.summing import SiteSigner, SumRepeated
+from atoll.deploy.remote import BelowQuorum
+from atoll.deploy.summing import OtherCircle, SiteSigner, SumRepeated
 from atoll.errors import AtollError
+from atoll.federation.codec import Answer, decode_answer, decode_request
 from atoll.privacy.secure.masking import AGREE, SHARES, UNMASK, keys_of
 from atoll.privacy.secure.party import Keys
 from atoll.privacy.secure.primitives import public_bytes
@@ -126,6 +129,48 @@ def test_two_lists_of_survivors_reveal_no_share(tmp_path, caplog):
     assert "too few parties agree on who answered" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "change",
+    {
+        "float64": lambda t: t.double(),
+        "NaN": lambda t: t.double() * float("nan"),
+        "int32": lambda t: t.int(),
+        "bits of a NaN": lambda t: t.view(torch.float64),
+        "one number more": lambda t: torch.cat([t, t[:, :1]], dim=1),
+        "none": lambda t: t[:, :0],
+        "two clients": lambda t: torch.cat([t, t]),
+        "one more axis": lambda t: t[..., None],
+    }.items(),
+    ids=lambda named: named[0],
+)
+def test_masked_numbers_of_another_form_do_not_count(change, tmp_path, caplog):
+    """The sum is that of the others, as if the site had fallen silent."""
+    models = {}
+    for what in ("silent", "tampered"):
+        folder = tmp_path / what
+        graphs = community_parties((19, 25, 14, 21))
+        coordinator = deployed(folder, graphs, "fed-avg", rounds=2, privacy=SECURE)
+        hostile = coordinator.plan.sites[0]
+        honest = coordinator.fleet.sites[hostile]
+
+        def fault(site, message, hostile=hostile, honest=honest, what=what):
+            request = decode_request(message)
+            if site != hostile or request.facts.get("step") != "train":
+                return None
+            if what == "silent":
+                raise TimeoutError
+            answer = decode_answer(honest.handle(message))
+            sent = change[1](answer.tree["body/secure/masked"])
+            return Answer(answer.id, {"body/secure/masked": sent}).encode()
+
+        coordinator.fleet.fault = fault
+        result = coordinator.run()
+        models[what] = read_tree(result.run_dir / "parameters.safetensors")[0]
+    for name, leaf in models["silent"].items():
+        if name.startswith("server/"):
+            assert torch.allclose(leaf, models["tampered"][name], atol=1e-8), name
+
+
 def test_signatures_that_are_not_shown_reveal_no_share(tmp_path):
     def lie(call):
         if call.step != UNMASK:
@@ -183,3 +228,74 @@ def test_only_keys_on_the_roster_count(tmp_path):
     assert not signer.knows(1, public_half(Ed25519PrivateKey.generate()))
     one.roster = one.roster.without(other.name)
     assert not signer.knows(1, theirs)
+
+
+def repeated_without(coordinator, gone, step="train", round=2):
+    """Have a round begun anew without a site, once its sum is known to the server."""
+    total, anew = coordinator.fed.averaging.total, []
+
+    def twice(fed, asked, request):
+        found = total(fed, asked, request)
+        if (asked, fed.round) == (step, round) and not anew:
+            anew.append(found)
+            coordinator.fleet.down.add(gone)
+            coordinator.fed.miss(gone, "the server would like to do without it")
+            raise BelowQuorum("once more")
+        if asked == step and fed.round == round:
+            anew.append(found)
+        return found
+
+    coordinator.fed.averaging.total = twice
+    return anew
+
+
+def test_a_sum_is_not_made_again_without_a_site(tmp_path, caplog):
+    """The difference of the two sums would be what that site sent. The round changes nothing, and
+    the others go on."""
+    graphs = community_parties((19, 25, 14, 21))
+    coordinator = deployed(
+        tmp_path, graphs, "fed-avg", privacy=SECURE, terms={"patience": 10.0, "quorum": 3}
+    )
+    sums = repeated_without(coordinator, coordinator.plan.sites[3])
+    result = coordinator.run()
+    assert len(sums) == 1
+    assert result.figures["rounds"] == 4
+    assert "round 2 changes nothing: a sum that is begun anew among other sites" in caplog.text
+    assert sent_by(coordinator, "masked") == {0, 1, 2, 3}
+    assert coordinator.fed.missing.keys() == {coordinator.plan.sites[3]}
+
+
+def test_a_sum_is_made_again_among_the_same_sites(tmp_path):
+    """As after a restart of the server: nothing is learnt that was not known."""
+    graphs = community_parties((19, 25, 14, 21))
+    coordinator = deployed(tmp_path, graphs, "fed-avg", privacy=SECURE)
+    total, found = coordinator.fed.averaging.total, []
+
+    def twice(fed, asked, request):
+        found.append(total(fed, asked, request))
+        if len(found) == 2:
+            raise BelowQuorum("once more")
+        return found[-1]
+
+    coordinator.fed.averaging.total = twice
+    coordinator.run()
+    first, second = (total.mean["model"] for total in found[1:3])
+    assert all(torch.allclose(first[name], second[name], atol=1e-8) for name in first)
+
+
+def test_which_circle_a_sum_had_is_not_forgotten_by_a_restart(tmp_path):
+    graphs = community_parties((19, 25, 14, 21))
+    coordinator = deployed(tmp_path, graphs, "fed-avg", privacy=SECURE)
+    identity = next(iter(coordinator.fleet.sites.values())).identity
+    keys = [bytes([n]) * 32 for n in range(4)]
+
+    def signer():
+        return SiteSigner(identity, "run", 0, Durable(tmp_path / "state"))
+
+    signer().settle(Session("run", 1, 5, 0), "train", keys)
+    signer().settle(Session("run", 2, 5, 1), "train", keys[::-1])
+    signer().settle(Session("run", 2, 5, 0), "probe", keys[:3])
+    signer().settle(Session("run", 2, 6, 0), "train", keys[:3])
+    for fewer in (keys[:3], [*keys, bytes(32)]):
+        with pytest.raises(OtherCircle):
+            signer().settle(Session("run", 3, 5, 7), "train", fewer)

@@ -3,14 +3,16 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from atoll.data.parties import write_parties
 from atoll.deploy.engines import engine_named
+from atoll.deploy.envelope import Forged
 from atoll.deploy.identity import identity_of
-from atoll.deploy.keyring import enrol, public, revoke
+from atoll.deploy.keyring import enrol, public, revoke, signing_key
 from atoll.deploy.kits import (
     engine_of,
     make_kits,
@@ -33,6 +35,10 @@ from thread_fleet import keys_of
         ("localhost:8002", ["a b"], "can't be a site's name"),
         ("localhost:8002", ["../x"], "can't be a site's name"),
         ("localhost:8002", ["coordinator"], "can't be a site's name"),
+        ("localhost:8002", ["n\u043erth"], "can't be a site's name"),
+        ("localhost:8002", ["north\u200b"], "can't be a site's name"),
+        ("localhost:8002", ["\uff4eorth"], "can't be a site's name"),
+        ("localhost:8002", ["north", "North"], "too like 'North'"),
     ],
 )
 def test_bad_input_to_keys_is_one_sentence(server, sites, sentence, tmp_path):
@@ -180,6 +186,35 @@ def test_a_roster_or_key_that_was_changed_is_one_sentence(tmp_path):
     (kits / "server" / "coordinator.key").unlink()
     with pytest.raises(AtollError, match=r"lacks the keys .* make a new kit with: atoll keys"):
         voice_of(kits / "server")
+
+
+def test_a_roster_of_another_authority_is_not_learnt_however_high_its_number(tmp_path):
+    """Nor one that the state folder has, nor one with a signature of the true authority's over
+    another text."""
+    kits, others = keys_of(tmp_path / "kits", ["a", "b"]), keys_of(tmp_path / "others", ["a", "b"])
+    identity = identity_of(kits / "site-a", tmp_path / "state")
+    true = (kits / "authority" / "roster.signed").read_bytes()
+    foreign = signing_key(others / "authority" / "authority.key")
+    roster = identity.roster
+    coordinator = public(signing_key(others / "server" / "coordinator.key"))
+    newer = replace(roster, serial=10**9, coordinator=coordinator)
+    signature, text = true.partition(b"\n")[0], newer.signed(foreign).partition(b"\n")[2]
+    for content in (newer.signed(foreign), signature + b"\n" + text):
+        with pytest.raises(Forged):
+            identity.learn(content)
+        assert identity.roster == roster
+        (tmp_path / "state").mkdir(exist_ok=True)
+        (tmp_path / "state" / "roster.signed").write_bytes(content)
+        assert identity_of(kits / "site-a", tmp_path / "state").roster == roster
+
+
+@pytest.mark.parametrize("key", ["signing.key", "opening.key"])
+def test_a_secret_that_others_can_read_is_not_used(key, tmp_path):
+    """As after a copy by way of a stick."""
+    kit = keys_of(tmp_path / "kits", ["a"]) / "site-a"
+    (kit / key).chmod(0o644)
+    with pytest.raises(AtollError, match=f"{key}' can be read by others; set its mode to 600"):
+        identity_of(kit, tmp_path / "state")
 
 
 def test_a_server_does_not_go_back_to_an_older_roster(tmp_path):

@@ -74,8 +74,9 @@ def test_every_method_that_was_measured_above_the_limit_needs_a_word():
     scores = {
         row[0]: [float(row[c].split()[0]) for c in columns if row[c] != "-"] for row in rows[2:]
     }
-    above = {name for name, found in scores.items() if max(found, default=0.0) > 0.65}
+    above = {name for name, found in scores.items() if max(found, default=0.0) >= 0.65}
     assert {"fed-gala", "fed-gnn", "fed-gcn", "fed-mlp", "no-augment"} <= above
+    assert not above & set(BUILT_IN.admitted.methods)
     assert {name for name in above if exposure(methods[name]()) is None} == set()
 
 
@@ -138,6 +139,26 @@ def test_rows_that_stand_for_nodes_have_a_width():
         ("[ranges.optimiser]\nlr = [1.0, 2.0]", "ranges.optimiser"),
         ("admitted = 3", "no section"),
         ("[data", "can't be read as TOML"),
+        ("[admitted]\nmethods = 'fed-avg'", "admitted.methods"),
+        ("[admitted]\nmodels = [1]", "admitted.models"),
+        ("[code]\nadmit = './mine.py:Mine'", "code.admit"),
+        ("[required]\nsecure_sum = 'yes'", "required.secure_sum"),
+        ("[required]\nsecure_sum = 1", "required.secure_sum"),
+        ("[required]\nepsilon = '8'", "required.epsilon"),
+        ("[required]\nepsilon = nan", "required.epsilon"),
+        ("[required]\nepsilon_in_all = nan", "required.epsilon_in_all"),
+        ("[required]\nunit = 'nobody'", "required.unit"),
+        ("[leaving]\nbytes_per_round = 1.5", "leaving.bytes_per_round"),
+        ("[leaving]\nkinds = true", "leaving.kinds"),
+        ("[data]\nnodes = true", "data.nodes"),
+        ("[data]\nanchor_share = 2", "data.anchor_share"),
+        ("[data]\nanchor_share = nan", "data.anchor_share"),
+        ("[ranges.run]\nrounds = [nan, nan]", "[low, high]"),
+        ("[ranges.run]\nrounds = ['1', 2]", "[low, high]"),
+        ("[ranges.run]\nrounds = 3", "[low, high]"),
+        ("[ranges]\nrun = 3", "ranges.run"),
+        ("[who]\ncoordinators = 'all'", "who.coordinators"),
+        ("[data]\nnodes = 1\nnodes = 2", "can't be read as TOML"),
     ],
 )
 def test_a_policy_that_is_wrong_is_refused_in_one_sentence(tmp_path, text, said):

@@ -102,6 +102,63 @@ def test_a_resumed_run_remembers_what_was_spent(tmp_path):
     assert result.figures["epsilon"] == epsilon_of(5.0, 4, 1e-5)
 
 
+def test_what_was_sent_to_a_server_that_was_killed_counts(tmp_path):
+    """The sites have answered the third round, of which no row tells; then they do so again."""
+
+    class Killed(BaseException):
+        pass
+
+    coordinator = deployed(tmp_path, parties(), "fed-avg", privacy=NOISE)
+    deliver = coordinator.fed.deliver
+
+    def killed(call, to, each):
+        yield from deliver(call, to, each)
+        if (call.step, call.round) == ("train", 3):
+            raise Killed
+
+    coordinator.fed.deliver = killed
+    with pytest.raises(Killed):
+        coordinator.run()
+    result = again(coordinator).run()
+    spent = [json.loads(f.read_text()) for f in (tmp_path / "state").glob("*/*/spent.json")]
+    assert [list(one.values()) for one in spent] == [[5]] * 4
+    assert result.figures["epsilon"] == epsilon_of(5.0, 5, 1e-5)
+
+
+def test_what_a_site_sent_too_late_counts(tmp_path):
+    coordinator = deployed(
+        tmp_path, parties(), "fed-avg", privacy=NOISE, terms={"quorum": 2, "patience": 1.0}
+    )
+    late = coordinator.plan.sites[0]
+    site = coordinator.fleet.sites[late]
+
+    def fault(name, message):
+        request = decode_request(message)
+        if name == late and request.facts.get("step") == "train" and request.facts["round"] == 2:
+            site.handle(message)
+            raise TimeoutError
+
+    coordinator.fleet.fault = fault
+    coordinator.run()
+    rows = polars.read_parquet(tmp_path / "run" / "history.parquet")
+    counted = rows.filter(polars.col("client") == 0)["epsilon"].to_list()
+    [file] = (tmp_path / "state" / late).glob("*/spent.json")
+    assert counted[-1] == epsilon_of(5.0, json.loads(file.read_text())["0"], 1e-5)
+
+
+def test_a_site_whose_budget_is_spent_is_named(tmp_path):
+    """Its own count is ahead of the server's, as after a server that lost its checkpoints."""
+    budget = NOISE | {"epsilon": epsilon_of(5.0, 4, 1e-5) + 1e-9}
+    coordinator = deployed(tmp_path, parties(), "fed-avg", privacy=budget)
+    for site, party in coordinator.fleet.sites.items():
+        folder = party.state / coordinator.plan.run
+        folder.mkdir(parents=True)
+        client = coordinator.plan.sites.index(site)
+        (folder / "spent.json").write_text(json.dumps({client: 3}))
+    with pytest.raises(AtollError, match="its privacy budget is spent"):
+        coordinator.run()
+
+
 def test_a_robust_mean_is_that_of_a_simulation(tmp_path):
     result = deployed(
         tmp_path, parties(), "fed-avg", privacy={"robust": "median", "hostile": 1}

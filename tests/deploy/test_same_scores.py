@@ -144,6 +144,25 @@ def test_new_accounts_at_a_site_are_read_as_the_known_ones_were(run, banks, tmp_
     np.testing.assert_allclose(found["p_betrug"], chances, atol=1e-6)
     assert found["id"].to_list() == [f"0n{i}" for i in range(5)]
     assert set(found["client"]) == {"Bank Ö/1"}
+    new = {"nodes": tmp_path / "neu.csv", "edges": tmp_path / "neue.csv"}
+    simulated = predict(run / "simulated", client="Bank Ö/1", **new)
+    assert simulated["id"].equals(found["id"])
+    np.testing.assert_allclose(simulated["p_betrug"], found["p_betrug"], atol=1e-6)
+    with pytest.raises(AtollError, match=r"tables of its own; give --client NAME .*Bank Ö/1"):
+        predict(run / "simulated", **new)
+
+
+def test_a_simulation_over_folders_keeps_what_each_site_keeps(run, tmp_path):
+    """Scales and fillings of every party, and in an export those of its own."""
+    pytest.importorskip("torch_geometric")
+    whole = json.loads((run / "simulated" / "preprocessing.json").read_text())
+    folders = export(run / "simulated", tmp_path / "out")
+    for number, folder in enumerate(folders):
+        alone = json.loads((at_site(run, number).folder / "preprocessing.json").read_text())
+        assert json.loads((folder / "preprocessing.json").read_text()) == alone
+        for here, there in zip(whole["columns"], alone["columns"], strict=True):
+            for what in ("scale", "fill"):
+                assert there.get(what, {}).items() <= here.get(what, {}).items()
 
 
 def test_a_site_exports_and_embeds_its_own_model(run, tmp_path):

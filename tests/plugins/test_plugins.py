@@ -6,11 +6,13 @@ import signal
 import tomllib
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
 
 import atoll
 from atoll import plugins
 from atoll import registry as registry_module
+from atoll.experiment.config import describe, resolve
 from atoll.experiment.runner import read_experiment
 from atoll.methods.base import methods
 from atoll.methods.global_model import GlobalModel
@@ -169,6 +171,47 @@ def test_a_torch_module_is_a_model_by_its_address(here, tmp_path):
         "sha256": sha256(tmp_path / "net.py"),
     }
     assert here("predict", "r", "--out", "p.csv").returncode == 0
+
+
+NET = """from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.layer = nn.Linear(features, classes, bias={bias})
+
+    def forward(self, x, edge_index):
+        return self.layer(x)
+"""
+
+
+def test_a_model_s_file_that_changes_during_a_run_changes_nothing(tmp_path):
+    """Nor one that is exchanged between the look at its SHA-256 and its use."""
+    file = tmp_path / "net.py"
+    file.write_text(NET.format(bias=True))
+    model = {"name": "module", "factory": f"{file}:Net", "sha256": sha256(file)}
+    experiment = resolve({"model": model})
+    before = describe(experiment)["model"]
+    file.write_text(NET.format(bias=False))
+    made = experiment.method.model.init(3, 2, np.random.default_rng(0))
+    assert list(made) == ["layer.weight", "layer.bias"]
+    assert describe(experiment)["model"] == before == model
+    with pytest.raises(atoll.AtollError, match="has changed"):
+        resolve({"model": model | {"sha256": "0" * 64}})
+
+
+def test_looking_at_a_run_whose_model_is_a_file_from_elsewhere_runs_nothing(here, tmp_path):
+    assert here("run", "--method", "fed-avg", *SMALL, "--out", "r").returncode == 0
+    file, mark = trap(tmp_path)
+    config = tmp_path / "r" / "config.toml"
+    before, _, after = config.read_text().partition("[model]\n")
+    rest = after[after.index("\n[") :]
+    model = f'[model]\nname = "module"\nfactory = "{file}:Evil"\nsha256 = "{sha256(file)}"\n'
+    config.write_text(before + model + rest)
+    for look in (("audit", "r"), ("status", "r"), ("list", "methods")):
+        here(*look)
+    assert not mark.exists()
 
 
 class Distribution:

@@ -81,6 +81,8 @@ def test_a_file_is_named_after_itself(tmp_path):
     ("change", "says"),
     [
         ({"sedes": 3}, "unknown config key 'study.sedes': did you mean 'study.seeds'?"),
+        ({"run": {"rounds": 3}}, r"'s' has a section \[run\], as the config of one run has; in a "
+         r"study, what all runs share stands under \[settings\]"),
         ({"seeds": 0}, "study.seeds is 0; it must be at least 1"),
         ({"seeds": "5"}, "study.seeds is '5', a str; it must be int"),
         ({"baseline": "locl"}, "unknown column as study.baseline: 'locl': did you mean 'local'?"),

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from atoll.data.base import Dataset, datasets
-from atoll.data.party_read import is_fitted_later, load_graphs, load_party
+from atoll.data.party_read import (
+    OwnTables,
+    is_fitted_later,
+    load_graphs,
+    load_party,
+    parties_preprocessing,
+    tables_by_hand,
+)
 from atoll.data.party_write import refuse_unlike, write_parties
 from atoll.data.table_columns import Columns
 from atoll.errors import AtollError
@@ -66,6 +74,20 @@ class Parties(Columns, Dataset):
         train = [graph.held(holding).train for holding in graph.holdings]
         whole = merge(load_graphs(folders, self, train), self._name)
         return replace(whole, **{split: getattr(graph, split) for split in SPLITS})
+
+    def preprocessing(self, train: np.ndarray | None = None) -> dict[str, Any] | None:
+        folders = party_folders(self.folder)
+        if not tables_by_hand(folders, self):
+            return None
+        whole = self.load()
+        if train is not None:
+            whole = replace(whole, train=train)
+        own = [whole.held(holding).train for holding in whole.holdings]
+        return parties_preprocessing(folders, self, own)
+
+    def tables(self) -> tuple[OwnTables, ...]:
+        """How each party's own tables are read; none where a folder has final features."""
+        return tables_by_hand(party_folders(self.folder), self)
 
 
 def party_folders(folder: str) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars
@@ -101,6 +101,41 @@ def party_preprocessing(folder: Path, columns: Columns | None = None) -> dict[st
     groups = {party.manifest.name: (rows, np.flatnonzero(graph.train))}
     fitted = Preprocessing.fitted(party.nodes, features, party.columns, classes, groups)
     return fitted.as_json()
+
+
+def parties_preprocessing(
+    folders: Sequence[Path], columns: Columns, train: Sequence[np.ndarray]
+) -> dict[str, Any]:
+    """The same for several parties, each fitted to its own training nodes ``[n_k]``."""
+    parties = open_parties(folders, columns)
+    features, classes = agreed(parties, columns)
+    found = []
+    for party, own in zip(parties, train, strict=True):
+        groups = {party.manifest.name: (np.arange(len(own)), np.flatnonzero(own))}
+        fitted = Preprocessing.fitted(party.nodes, features, party.columns, classes, groups)
+        found.append(fitted.as_json())
+    whole = found[0]
+    for other in found[1:]:
+        for column, theirs in zip(whole["columns"], other["columns"], strict=True):
+            for what in ("scale", "fill"):
+                if what in theirs:
+                    column.setdefault(what, {}).update(theirs[what])
+    return whole
+
+
+class OwnTables(NamedTuple):
+    """How a party's tables are read, and the common names of columns it calls otherwise."""
+
+    columns: Columns
+    renamed: Mapping[str, str]
+
+
+def tables_by_hand(folders: Sequence[Path], columns: Columns) -> tuple[OwnTables, ...]:
+    """Of each party; none where a folder was written by :func:`write_parties`."""
+    manifests = [read_manifest(folder) for folder in folders]
+    if any(manifest.written for manifest in manifests):
+        return ()
+    return tuple(OwnTables(m.by_hand.over(columns), m.by_hand.renamed) for m in manifests)
 
 
 def is_fitted_later(folders: Sequence[Path], columns: Columns) -> bool:

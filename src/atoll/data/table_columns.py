@@ -196,8 +196,9 @@ def as_names(table: Table, column: str, values: polars.Series) -> polars.Series:
         raise table.unfit(
             column, f"it holds {values.dtype}; only text, numbers and booleans can be names."
         )
-    names = values.cast(polars.String).str.replace(r"^(-?\d+)\.0*$", "$1")
-    return names.replace(["NaN", "nan", ""], [None, None, None])
+    names = polars.col("name").cast(polars.String).str.replace(r"^(-?\d+)\.0*$", "$1")
+    named = values.to_frame("name").select(names.replace(["NaN", "nan", ""], [None, None, None]))
+    return named["name"].alias(values.name)
 
 
 def read_splits(table: Table, column: str, y: np.ndarray) -> dict[str, np.ndarray]:

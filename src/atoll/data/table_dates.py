@@ -21,18 +21,22 @@ _MOSTLY = 0.9
 def parse_dates(values: polars.Series) -> polars.Series:
     """ISO dates (and times of day) as years since the start of 2000; null where text is none."""
     if values.dtype == polars.String:
-        text = values.str.strip_chars()
-        fits = text.str.contains(_DATE).fill_null(False)
-        day = text.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
-        parts = [text.str.slice(at, 2).cast(polars.Float64, strict=False) for at in (11, 14, 17)]
-        hour, minute, second = (part.fill_null(0.0) for part in parts)
-        days = day.cast(polars.Int32).cast(polars.Float64)
-        days = days + hour / 24 + minute / 1440 + second / 86400
-        days = days.zip_with(fits, polars.Series([None], dtype=polars.Float64))
+        frame = values.to_frame("text").select(polars.col("text").str.strip_chars())
+        days = frame.select(days=_iso_days(polars.col("text")))["days"]
     else:
         stamps = values.cast(polars.Datetime("us")).cast(polars.Int64).cast(polars.Float64)
         days = stamps / 86_400_000_000
     return (days - 10_957) / _DAYS_PER_YEAR
+
+
+def _iso_days(text: polars.Expr) -> polars.Expr:
+    """Days since 1970, with their fractions, of text that is an ISO date."""
+    day = text.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+    parts = [text.str.slice(at, 2).cast(polars.Float64, strict=False) for at in (11, 14, 17)]
+    hour, minute, second = (part.fill_null(0.0) for part in parts)
+    days = day.cast(polars.Int32).cast(polars.Float64)
+    days = days + hour / 24 + minute / 1440 + second / 86400
+    return polars.when(text.str.contains(_DATE)).then(days)
 
 
 def are_dates(values: polars.Series) -> bool:

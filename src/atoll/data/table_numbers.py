@@ -51,7 +51,10 @@ def parse_numbers(values: polars.Series, decimal: str = "") -> polars.Series:
 
 def is_gap(values: polars.Series) -> polars.Series:
     """Where text is empty or a word that stands for a missing number."""
-    return values.is_null() | values.str.strip_chars().str.to_lowercase().is_in(MISSING_WORDS)
+    text = polars.col("text")
+    word = text.str.strip_chars().str.to_lowercase().is_in(MISSING_WORDS)
+    # One query: on tables of a few rows it is queries that take the time.
+    return values.to_frame("text").select(gap=text.is_null() | word)["gap"]
 
 
 def comma_numbers(values: polars.Series) -> polars.Series:

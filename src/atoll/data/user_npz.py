@@ -15,6 +15,7 @@ from atoll.data.reading import DAMAGE, checked_csr, existing_file, first_line
 from atoll.data.user_arrays import Named, checked_graph
 from atoll.errors import AtollError
 from atoll.graph import SPLITS, Graph
+from atoll.parquet import memory
 
 
 @datasets.register("npz")
@@ -68,13 +69,25 @@ class _Arrays(Mapping[str, np.ndarray]):
         if key not in self.opened.files:
             raise KeyError(key)
         try:
-            array: np.ndarray = self.opened[key]
+            array: np.ndarray = self._unless_too_large(key)[key]
         except DAMAGE as problem:
             raise AtollError(
                 f"{self.where}: '{key}' is damaged or holds Python objects, which are not loaded "
                 f"({first_line(problem)}); save it as plain numbers or text."
             ) from problem
         return array
+
+    def _unless_too_large(self, key: str) -> np.lib.npyio.NpzFile:
+        """Equal numbers take next to no room in such a file, and all of it in memory."""
+        assert self.opened.zip is not None
+        entries = self.opened.zip.infolist()
+        size = max(e.file_size for e in entries if e.filename in (f"{key}.npy", key))
+        if size > memory() / 2:
+            raise AtollError(
+                f"{self.where}: '{key}' has {size:,} bytes, more than half of this machine's "
+                f"memory; use a larger machine, or fewer features."
+            )
+        return self.opened
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.opened.files)

@@ -8,6 +8,7 @@ from typing import Any
 
 from atoll.errors import AtollError
 from atoll.experiment.config import REGISTRIES
+from atoll.files import refuse_written_by_all
 from atoll.plugins import (
     PluginNotAdmitted,
     absolute,
@@ -55,6 +56,8 @@ class Admission:
                 registry.offered_by(name) for registry, _ in REGISTRIES.values()
             )
             digest = digest_of(name) if is_address(name) else ""
+            if digest and is_file(name):
+                refuse_written_by_all(Path(name.rpartition(":")[0]))
             if not (digest or installed):
                 raise AtollError(f"--admit {name}: there is no such file or plug-in; check it.")
             found[name] = digest

@@ -30,6 +30,8 @@ from atoll.privacy.averaging import protect
 
 log = logging.getLogger("atoll")
 _SECONDS_TO_COME_UP = 60.0
+# What a coordinator reported last that ended in the middle of a round.
+_AT_WORK = ("running", "waiting", "failed")
 
 
 class Stopped(AtollError):
@@ -96,7 +98,8 @@ class Coordinator:
 
     def _run(self) -> Result | None:
         self._check_stopped()
-        self.rounds.done = self.kept = int(self.journal.status().get("round", 0))
+        before = self.journal.status()
+        self.rounds.done = self.kept = int(before.get("round", 0))
         self.journal.keep_spare_room()
         record = self.fleet.record = ServerRecord(self.run_dir, self.plan.run, self.voice.key)
         self._report("starting")
@@ -106,6 +109,8 @@ class Coordinator:
         self.rounds.state = self.method.start(info, self.plan.experiment.run.seed)
         if self.rounds.restore() is None:
             self.rounds.done = 0
+        elif before.get("state") in _AT_WORK:
+            self.rounds.count_interrupted()
         self.kept = self.rounds.done
         self.fed.best = self.rounds.best.round
         while not self.rounds.over:

@@ -41,6 +41,7 @@ from atoll.deploy.kits import (
     facts_of,
     found,
     founded,
+    refuse_alike,
     refuse_host_as_name,
 )
 from atoll.deploy.roster import Roster, SiteKeys, key_of, keys_on, read_roster
@@ -113,6 +114,7 @@ def sign_request(out: Path, file: Path, server: str = "", renew: str = "") -> tu
         )
     refuse_host_as_name(asked.name, address)
     roster = current_roster(out)
+    refuse_alike(asked.name, roster.sites)
     _refuse_taken(roster, asked, renew)
     with for_its_owner():
         given = engine.sign(out, asked.name, asked.engine_part)

@@ -18,14 +18,18 @@ DISHONEST = frozenset({_DAMAGED, _TOO_LARGE})
 
 # Errors of a site that have a meaning for whoever runs the federation: it will not do otherwise
 # when it is asked again.
+# It said so for this circle of sites, and goes on in the next sum.
+OTHER_CIRCLE = "it has summed the same among other sites"
 REFUSED = "it refused; its operator sees why in its log"
 _KNOWN = {
     "PluginNotAdmitted": "it does not admit the run's plug-in; see its log",
     "TooFarBack": "its state is rounds ahead of this run's, whose checkpoints were lost",
     "AtollError": "it refuses, and says why in its log",
     "Refused": REFUSED,
+    "BudgetSpent": "its privacy budget is spent",
 }
 REFUSALS = frozenset(_KNOWN.values())
+_KNOWN["OtherCircle"] = OTHER_CIRCLE
 
 
 class EngineFailed(Exception):

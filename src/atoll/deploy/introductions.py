@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ from atoll.methods.base import Info
 
 # What all sites must have alike.
 _ALIKE = ("features", "classes", "names")
+# What a site counts by.
+_COUNTED = ("nodes", "train")
 # What sites answer without tensors is a few numbers and names.
 _LARGEST_WORD = 2**16
 
@@ -46,7 +48,8 @@ class Introductions:
         """What the method's server is to know, given what sites have said of themselves."""
         known = self.journal.sites()
         for site, answer in answers.items():
-            known[site] = dict(answer.facts)
+            if site not in known or self._keeps_its_word(site, known[site], answer.facts, _COUNTED):
+                known[site] = dict(answer.facts) | _labelled(known.get(site, {}))
         _refuse_different(known)
         self.journal.keep_sites(known)
         found = self.journal.agreed(partial(agreed, known, self.plan.experiment))
@@ -113,9 +116,24 @@ class Introductions:
             labelled: Any = answer.facts.get("labelled")
             if not is_count(labelled):
                 self.fed.suspend(site, "it does not say how much it has to train on")
-            else:
+            elif self._keeps_its_word(site, known[site], answer.facts, ("labelled",)):
                 client, nodes = self.plan.sites.index(site), int(known[site]["nodes"])
                 self.fed.heaviest[client] = self.method.heaviest(nodes, labelled)
+                known[site]["labelled"] = labelled
+        self.journal.keep_sites(known)
+
+    def _keeps_its_word(
+        self, site: str, before: Mapping[str, Any], now: Mapping[str, Any], what: Sequence[str]
+    ) -> bool:
+        """Whether a site says of itself what it said when it first came; else it is suspended. How
+        much it counts follows from that, and how its nodes are numbered."""
+        for count in what:
+            if before.get(count, now[count]) != now[count]:
+                self.fed.suspend(
+                    site, f"it says {now[count]} for {count}, where it said {before[count]} before"
+                )
+                return False
+        return True
 
     def _announce(self, ask: str, sites: tuple[str, ...]) -> dict[str, Answer]:
         """Send sites what the run is, and each its number."""
@@ -134,6 +152,11 @@ class Introductions:
                 facts["anchors"] = len(self.anchors[client])
             requests[site] = Request(ask, self.plan.run, self.fed.attempt, facts)
         return self.fed.ask_sites(ask, requests, largest=_LARGEST_WORD)
+
+
+def _labelled(known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a site has to train on, as it said of this run."""
+    return {"labelled": known["labelled"]} if "labelled" in known else {}
 
 
 def _refuse_different(known: dict[str, Any]) -> None:

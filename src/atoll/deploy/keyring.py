@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from atoll.deploy.envelope import Forged
 from atoll.deploy.roster import Roster, SiteKeys, read_roster
 from atoll.errors import AtollError, unknown
-from atoll.files import PRIVATE, write_bytes
+from atoll.files import PRIVATE, refuse_shared_secret, write_bytes
 
 COORDINATOR = "coordinator"
 ROSTER, AUTHORITY_KEY, AUTHORITY_PUBLIC = "roster.signed", "authority.key", "authority.pub"
@@ -151,6 +151,7 @@ def _write(file: Path, key: Secret) -> str:
 
 def _read(file: Path) -> object:
     try:
+        refuse_shared_secret(file)
         return serialization.load_pem_private_key(file.read_bytes(), None)
     except (OSError, ValueError):
         raise _no_keys(file.parent) from None

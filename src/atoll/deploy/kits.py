@@ -9,7 +9,7 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from atoll.data.parties import load_party
@@ -59,8 +59,9 @@ def make_kits(out: Path, engine: Engine, server: str, sites: Sequence[str]) -> N
     for site in sites:
         checked_name(site)
         refuse_host_as_name(site, server)
+        refuse_alike(site, (*sites, *_enrolled(out)))
     checked_address(server)
-    handed_out = [s for s in sites if _enrolled(out, s) and not (out / f"site-{s}").is_dir()]
+    handed_out = [s for s in sites if s in _enrolled(out) and not (out / f"site-{s}").is_dir()]
     if handed_out:
         raise AtollError(
             f"{', '.join(handed_out)} has a kit already, which is not here any more; make one that "
@@ -83,6 +84,13 @@ def checked_name(site: str) -> None:
             f"'{site}' can't be a site's name; use letters, digits, '-' and '_', at most 60, and "
             f"not '{COORDINATOR}'."
         )
+
+
+def refuse_alike(site: str, others: Iterable[str]) -> None:
+    """People and some file systems take names for one that differ in capitals only."""
+    for other in others:
+        if other != site and other.lower() == site.lower():
+            raise AtollError(f"'{site}' is too like '{other}'; call the site something else.")
 
 
 def checked_address(server: str) -> tuple[str, int]:
@@ -151,9 +159,9 @@ def founded(out: Path) -> tuple[Engine, str]:
         ) from None
 
 
-def _enrolled(out: Path, site: str) -> bool:
+def _enrolled(out: Path) -> tuple[str, ...]:
     made = (out / "authority" / AUTHORITY_KEY).is_file()
-    return made and site in current_roster(out).sites
+    return tuple(current_roster(out).sites) if made else ()
 
 
 def engine_of(kit: Path) -> Engine:

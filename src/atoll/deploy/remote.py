@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from atoll.deploy.evidence.sealing import SEAL
-from atoll.deploy.fleet import DISHONEST, NO_REPLY, REFUSALS, Fleet
-from atoll.errors import AtollError
+from atoll.deploy.fleet import DISHONEST, NO_REPLY, OTHER_CIRCLE, REFUSALS, Fleet
+from atoll.errors import AtollError, NoReplies
 from atoll.federation.calls import Call
 from atoll.federation.codec import Answer, BadMessage, Request, step_batch, step_request
 from atoll.federation.protocol import Federation
@@ -63,6 +63,8 @@ class Remote(Federation):
         self.missing: dict[str, str] = {}
         self.suspended: dict[str, str] = {}
         self._offences: dict[str, set[int]] = {}
+        # Whether the last sum was refused because it was made over other sites before.
+        self._bound = False
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -137,9 +139,12 @@ class Remote(Federation):
         seconds = self.deadline if deadline is None else deadline
         requests = {site: self._with_seal(site, request) for site, request in requests.items()}
         good, bad = self.fleet.answers(requests, seconds, largest)
+        self._bound = OTHER_CIRCLE in bad.values()
         for site, answer in good.items():
             self._note_seal(site, requests[site], answer)
         for site, why in bad.items():
+            if why == OTHER_CIRCLE and requests[site].ask == "step":  # the site is there
+                continue
             self.miss(site, f"{why} ('{ask}')")
             if why in DISHONEST:
                 self._offended(site, why)
@@ -196,4 +201,9 @@ class Remote(Federation):
 
     def enough(self, used: int, asked: int) -> None:
         if used < min(self.quorum, asked):
+            if self._bound:  # to wait for the others would be to wait for good
+                raise NoReplies(
+                    "a sum that is begun anew among other sites than before would show what single "
+                    "sites sent, so the sites refuse it"
+                )
             raise BelowQuorum(self.shortage())

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from atoll.deploy.durable import Durable
+from atoll.deploy.durable import MOST_ROUNDS_BACK, Durable
 from atoll.deploy.identity import Identity
 from atoll.deploy.keyring import public
 from atoll.deploy.remote import Remote
 from atoll.deploy.roster import Roster
 from atoll.privacy.secure.signing import Peers, Session, Signers
 
-_LAST = "sums"
+_LAST, _CIRCLES = "sums", "circles"
 
 
 class SumRepeated(RuntimeError):
     """Keys for a sum that is not after the last one: they could be mixed up with the old ones."""
+
+
+class OtherCircle(RuntimeError):
+    """A sum begun anew among other sites than before: the difference of the two would be the part
+    of whoever is in one and not in the other."""
 
 
 class SiteSigner(Signers):
@@ -47,6 +54,16 @@ class SiteSigner(Signers):
         if list(session.order) <= last:
             raise SumRepeated(f"{session.order}, where {tuple(last)} was the last")
         self._durable.keep_facts(_LAST, {"order": list(session.order)})
+
+    def settle(self, session: Session, step: str, circle: Collection[bytes]) -> None:
+        """One circle per round and step, whatever the attempt and the number of the sum."""
+        kept = self._durable.facts(_CIRCLES) or {}
+        mine, here = sorted(key.hex() for key in circle), f"{session.round} {step}"
+        if kept.get(here, mine) != mine:
+            raise OtherCircle(f"'{step}' of round {session.round} was summed among other sites")
+        oldest = session.round - MOST_ROUNDS_BACK
+        recent = {at: keys for at, keys in kept.items() if int(at.split()[0]) >= oldest}
+        self._durable.keep_facts(_CIRCLES, recent | {here: mine})
 
 
 class RosterPeers(Peers):

@@ -18,7 +18,7 @@ from atoll.experiment.outside import (
     address,
     find_class,
     outside,
-    refuse_other_factory,
+    with_code,
     with_factory,
 )
 from atoll.methods.base import Method, methods
@@ -247,8 +247,7 @@ def resolve(
         values = {k: v for k, v in table.get(section, {}).items() if k != "name"}
         cls = chosen(section)
         if origin(cls) is not None or "factory" in values:
-            refuse_other_factory(values)
-            values.pop("sha256", None)
+            values = with_code(values)
         if section in ("model", "optimizer"):
             usual = _usual(chosen("method"), section)
             if type(usual) is cls:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 from atoll.errors import AtollError
 from atoll.models.base import Model
-from atoll.plugins import Origin, absolute, digest_of, is_address, load, origin, refuse_other
+from atoll.plugins import Origin, absolute, digest_of, is_address, load, origin
 from atoll.registry import Registry
 
 
@@ -31,10 +32,15 @@ def with_factory(table: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping
     return {**table, "model": {**values, "name": "module", "factory": absolute(str(name))}}
 
 
-def refuse_other_factory(values: Mapping[str, Any]) -> None:
+def with_code(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's settings with its factory loaded: the bytes that were compared with the SHA-256 are
+    those that run, in every round, whatever becomes of the file."""
     factory, sha256 = values.get("factory"), values.get("sha256")
-    if isinstance(factory, str) and isinstance(sha256, str):
-        refuse_other(factory, digest_of(absolute(factory)), sha256)
+    rest = {key: value for key, value in values.items() if key != "sha256"}
+    if not (isinstance(factory, str) and factory):
+        return rest
+    found = load(absolute(factory), sha256 if isinstance(sha256, str) else "")
+    return rest | ({"factory": found} if isinstance(found, type | FunctionType) else {})
 
 
 def outside(part: Any) -> Origin | None:

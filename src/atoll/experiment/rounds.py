@@ -133,6 +133,15 @@ class Rounds:
         self.fed.releases.update(dict(zip(self.fed.clients, spent or (), strict=False)))
         return checkpoint.clients
 
+    def count_interrupted(self) -> None:
+        """Count the round that a killed server had begun, as often as its clients may have: what
+        they sent has left them, though no row has it."""
+        rows = [row.get("releases") or () for row in self.history.rounds[-2:]]
+        if rows and rows[-1]:
+            first = rows[0] if len(rows) > 1 else [0] * len(rows[0])
+            per_round = (now - then for now, then in zip(rows[-1], first, strict=True))
+            self.fed.releases.update(dict(zip(self.fed.clients, per_round, strict=True)))
+
     def conclude(self) -> Replies | None:
         """What follows the last round: the figures that the method ends with."""
         concluded = self.method.conclude(self.fed, self.state)

@@ -229,8 +229,9 @@ class Federation(ABC):
         self.ledger.sent(self.round, step, reached, call.shared, rows)
         if self.messages is not None:
             self.messages.add((self.round, step, nth, verb), False, reached, call.shared, rows)
-        count = 0
+        count, silent = 0, set(reached)
         for batch in self.deliver(call, reached, rows):
+            silent -= set(batch.clients)
             if self.messages is not None:
                 self._keep((self.round, step, nth, verb), batch)
             try:
@@ -244,6 +245,8 @@ class Federation(ABC):
             if good.clients:
                 count += len(good.clients)
                 yield good, made
+        if self.strangers:  # their replies may be on their way, or in somebody's hands
+            self.released(sorted(silent), expect)
         self.enough(count, len(targets))
         if not count:
             raise self._nobody(step)

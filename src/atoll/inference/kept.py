@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from atoll.cohort import Cohort
+from atoll.data.parties import Parties
+from atoll.data.party_read import OwnTables
 from atoll.data.table_columns import Columns
 from atoll.data.table_fitted import FILE as PREPROCESSING
 from atoll.data.tables import Tables
@@ -47,6 +49,8 @@ class Kept:
     tables: Columns | None = None
     # The common names of columns that are called otherwise in the tables.
     renamed: Mapping[str, str] = field(default_factory=dict)
+    # The same of every client, where each has tables of its own.
+    own_tables: tuple[OwnTables, ...] = ()
     # What the coordinator knows; a site has its own models only.
     result: Result | None = None
 
@@ -70,6 +74,7 @@ class Kept:
             graphs=tuple(self.graphs[p] for p in positions),
             names=tuple(self.names[p] for p in positions),
             numbers=tuple(self.numbers[p] for p in positions),
+            own_tables=tuple(self.own_tables[p] for p in positions if self.own_tables),
             state=nested(take(flat(self.state), positions)),
         )
 
@@ -80,6 +85,17 @@ class Kept:
         if client not in self.names:
             raise unknown("client of the run", client, self.names)
         return self.take([self.names.index(client)])
+
+    def of_party(self, client: str | None) -> Kept:
+        """One client whose tables are its own, with the way to read them."""
+        if client is None and len(self.names) > 1:
+            raise AtollError(
+                f"every party of '{self.folder}' has tables of its own; give --client NAME "
+                f"(clients are: {', '.join(self.names)})."
+            )
+        one = self if client is None else self.only(client)
+        columns, renamed = one.own_tables[0]
+        return replace(one, tables=columns, renamed=renamed)
 
     def on(self, graphs: list[Graph]) -> tuple[Params, Cohort]:
         """The clients' models, and what models compute from on some graphs, one per client."""
@@ -116,8 +132,17 @@ def open_run(run_dir: str | Path | Kept) -> Kept:
         state=state,
         round=best,
         tables=experiment.data if isinstance(experiment.data, Tables) else None,
+        own_tables=_own_tables(experiment, len(graphs)),
         result=result,
     )
+
+
+def _own_tables(experiment: Experiment, clients: int) -> tuple[OwnTables, ...]:
+    """Of parties' folders that were made by hand, each of which is a client as it is."""
+    data = experiment.data
+    natural = experiment.partition.registered_name == "natural"
+    found = data.tables() if isinstance(data, Parties) and natural else ()
+    return found if len(found) == clients else ()
 
 
 def refuse_without_model(method: Method) -> None:

@@ -43,6 +43,8 @@ def with_new_nodes(
     kept: Kept, client: str | None, nodes: Path, edges: Path | None
 ) -> tuple[Kept, list[NewNodes]]:
     """The clients that get new nodes, and their graphs with these at the end."""
+    if kept.own_tables:
+        kept = kept.of_party(client)
     data = _tables(kept)
     fitted = read_preprocessing(kept.folder)
     table = _node_table(nodes, data, fitted, kept.renamed)
@@ -91,7 +93,7 @@ def _tables(kept: Kept) -> Columns:
         what = f"the dataset '{data}'" if kept.result else "a folder by atoll split"
         raise AtollError(
             f"'{kept.folder}' was trained on {what}; only where the data is a table of nodes and "
-            f"one of edges ('tables', or a site's folder made by hand) can new ones be read."
+            f"one of edges ('tables', or parties' folders made by hand) can new ones be read."
         )
     if not kept.method.used_kinds:
         raise AtollError(
@@ -173,7 +175,7 @@ def _parties(kept: Kept, whose: np.ndarray, table: Table, owner: str) -> list[st
     """Whose each new node is, as the table trained on calls its parties."""
     if owner and owner in table.frame.columns:
         return as_names(table, owner, table.frame[owner]).fill_null("").to_list()
-    named = owner or kept.result is None
+    named = owner or kept.own_tables or kept.result is None
     return [kept.names[position] if named else "" for position in whose.tolist()]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atoll.errors import AtollError, unknown
-from atoll.experiment.config import Table, merged, read_table, resolve
+from atoll.experiment.config import SECTIONS, Table, merged, read_table, resolve
 from atoll.experiment.fields import build
 from atoll.methods.base import methods
 from atoll.options import check_options, option
@@ -65,6 +65,12 @@ def make_form(name: str, given: Mapping[str, Any]) -> Form:
     rows = entries("rows", table.pop("rows")) if "rows" in table else [Entry("all", {})]
     columns = entries("columns", table.pop("columns")) if "columns" in table else [Entry("all", {})]
     own = _own(table.pop("cells", {}), rows, columns)
+    astray = [section for section in table if section in SECTIONS]
+    if astray:
+        raise AtollError(
+            f"'{name}' has a section [{astray[0]}], as the config of one run has; in a study, what "
+            f"all runs share stands under [settings], beside [rows] and [columns]."
+        )
     header = build(Header, "study", table)
     for part, several in (("rows", rows), ("columns", columns)):
         _refuse_twins(part, [entry.label for entry in several])

@@ -111,6 +111,9 @@ def test_training_ends_when_the_spaces_come_no_nearer():
     assert finished(0.1, 0.2, 0.2, 0.24)
     assert not finished(0.1, 0.2, 0.2, 0.26)
     assert not make("ppfl-deepwalk").finished({"alignment": {"precision": torch.ones(9, 3)}})
+    still = {"alignment": {"precision": torch.ones(99, 3)}}
+    assert make("ppfl-deepwalk").finished(still)
+    assert not make("ppfl-gat").finished(still)  # its classifier may still learn
 
 
 def test_a_negative_count_is_refused():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from atoll.errors import AtollError
-from atoll.files import PRIVATE, make_folder, write_text
+from atoll.files import PRIVATE, make_folder, refuse_shared_secret, write_text
 
 
 def canonical(value: Any) -> str:
@@ -45,8 +44,7 @@ def key_at(path: Path) -> Ed25519PrivateKey:
         made = Ed25519PrivateKey.generate().private_bytes_raw().hex()
         write_text(path, made, PRIVATE)
     try:
-        if os.name != "nt" and path.stat().st_mode & 0o077:
-            raise AtollError(f"'{path}' can be read by others; set its mode to 600.")
+        refuse_shared_secret(path)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
     except (OSError, ValueError) as problem:
         raise AtollError(

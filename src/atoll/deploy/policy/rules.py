@@ -15,6 +15,7 @@ from typing import Any, Literal
 from atoll.errors import AtollError, unknown
 from atoll.experiment.config import REGISTRIES
 from atoll.experiment.fields import build
+from atoll.files import refuse_written_by_all
 from atoll.options import check_options, option
 from atoll.plugins import absolute
 
@@ -177,6 +178,7 @@ def _refuse_unknown(policy: Policy) -> None:
 def read_policy(path: Path, usual: Policy) -> Policy:
     """A site's own file."""
     try:
+        refuse_written_by_all(path)
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as problem:
         raise AtollError(

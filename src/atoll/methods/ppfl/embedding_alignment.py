@@ -80,7 +80,8 @@ class EmbeddingAlignment(Method):
 
     Both algorithms run "while not converge", by a rule that is not given. Here ``patience`` rounds
     in which alignment precision at k = 1, the one thing the server can tell progress by, has not
-    risen by ``progress`` above the best before; 0: all rounds are run, as in our recipes.
+    risen by ``progress`` above the best before; 0: all rounds are run, as by ``ppfl-gat`` unless
+    asked otherwise, and in our recipes.
 
     The server's state keeps the alignment precision of every round, ``alignment/precision
     [rounds, 3]``: the mean over ordered pairs of the share of public nodes that find themselves

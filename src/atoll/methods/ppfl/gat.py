@@ -56,6 +56,8 @@ class PpflGat(EmbeddingAlignment):
 
     model: Model = field(default_factory=lambda: GAT(hidden=8, heads=2))
     judged: Judged = "held-out"
+    # Its classifier goes on learning long after the spaces have come as near as they will.
+    patience: int = option(0, at_least=0)
     beta: float = option(1.0, at_least=0)
     represents: Literal["intermediate", "output"] = "intermediate"
     common_start: bool = False

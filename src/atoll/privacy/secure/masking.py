@@ -114,7 +114,7 @@ class Masking:
                 for j, other in enumerate(sharing)
                 if other != client
             }
-            numbers = self._party(client).masked(encoded(rows[i]), boxes)
+            numbers = self._party(client).masked(encoded(rows[i]), boxes, call.step)
             made.append(of_numpy(numbers.view(np.int64)))
             stay.append(client)
         if not made:

@@ -121,10 +121,11 @@ class Party:
                 )
         return boxes
 
-    def masked(self, numbers: np.ndarray, boxes: Mapping[int, bytes]) -> np.ndarray:
+    def masked(self, numbers: np.ndarray, boxes: Mapping[int, bytes], step: str = "") -> np.ndarray:
         """Turn 3: its numbers ``[D]`` (uint64) under its own mask and those it shares with the
-        senders of ``boxes``."""
+        senders of ``boxes``; ``step`` is what they come from."""
         self._take(3)
+        self._step = step
         if not set(boxes) <= set(self._keys) - {self.client}:
             raise Broken("shares of parties that are none")
         if len(boxes) + 1 < self.threshold:
@@ -147,6 +148,8 @@ class Party:
             raise Broken("too few parties for a sum")
         if self.client not in circle:
             raise Broken("a list of who answered that leaves this party out")
+        signers = [self._keys[other].signer for other in circle]
+        self._signer.peers.settle(self._signer.session, self._step, signers)
         self._answered = frozenset(circle)
         self._list = list_statement(self._context, self._of, circle)
         return self._signer.sign(self._list)

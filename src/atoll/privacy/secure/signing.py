@@ -63,6 +63,11 @@ class Signers(Peers):
         """Called before keys are made for a sum: no two are made for the same one."""
         return
 
+    def settle(self, session: Session, step: str, circle: Collection[bytes]) -> None:
+        """Called before a list of who answered is signed, with their public keys: an error where
+        the same sum was made over others before, since the two would differ by single parts."""
+        return
+
 
 class Simulated(Signers):
     """Parties of one process. Their keys follow from their numbers: nothing is hidden here."""
@@ -81,7 +86,7 @@ class Signer:
     client: int
     session: Session
     key: Ed25519PrivateKey
-    peers: Peers
+    peers: Signers
 
     @property
     def public(self) -> bytes:
