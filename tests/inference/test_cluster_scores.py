@@ -60,7 +60,7 @@ def test_too_few_nodes_have_no_score():
 
 
 @pytest.mark.parametrize("task", ["nodes", "links"])
-def test_any_run_with_embeddings_is_scored(task, tmp_path):
+def test_any_run_with_embeddings_is_scored(task, tmp_path, here):
     """Also where labels were of no use to the task."""
     table = {
         "data": {"name": "digits"},
@@ -80,6 +80,8 @@ def test_any_run_with_embeddings_is_scored(task, tmp_path):
     for name in ("nmi", "ari"):  # those that the run itself reports
         assert [client[name] for client in result.per_client] == scores[name].to_list()
         assert result.figures[name] == pytest.approx(scores[name].mean())
+    said = here("embed", "run", "--out", "embeddings.csv", "--cluster").stdout
+    assert f"mean over clients: NMI {scores['nmi'].mean():.3f}" in said
     read_back = load_result(tmp_path / "run", result.experiment)
     assert (read_back.figures["nmi"], read_back.per_client) == (
         result.figures["nmi"],

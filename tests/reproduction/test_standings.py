@@ -48,8 +48,20 @@ def test_whole_rows_are_ranked_and_references_are_not(recipe, cells):
     assert found.missing("two") == ["fed-avg", "centralized"]
     assert found.ranks("three") == {"fed-avg": 1.0, "local": 2.0}
     assert found.ranks("two") == {}
-    assert found.mean_rank == {"local": (2.0, 1), "fed-avg": (1.0, 1)}
+    assert found.broad_rows == ["three"]  # of the other one cell in three
+    assert found.mean_rank == {"local": 2.0, "fed-avg": 1.0}
     assert [s.cell.column for s in found.of_row("three")] == ["centralized", "fed-avg", "local"]
+
+
+def test_mean_ranks_are_of_those_who_are_in_all_rows_that_are_half_run(recipe, cells):
+    """The second row lacks the reference, and is not whole: it still counts."""
+    found = standings(recipe, [*cells, cell(recipe, "two", "fed-avg", [60, 61, 62])])
+    assert found.whole_rows == ["three"]
+    assert found.broad_rows == ["three", "two"]
+    assert found.mean_rank == {"local": 1.5, "fed-avg": 1.5}
+    without = standings(recipe, [*cells, cell(recipe, "two", "centralized", [60, 61, 62])])
+    assert without.broad_rows == ["three", "two"]
+    assert without.common == ["local"]
 
 
 def test_columns_are_tested_against_the_best_seed_by_seed(recipe, cells):
@@ -69,7 +81,8 @@ def test_equal_means_share_a_rank(recipe, cells):
 def test_the_page_has_ranks_costs_papers_reasons_and_what_is_left(recipe, cells):
     page = leaderboard(recipe, cells)
     assert "4 of 6 cells have been run, 1 of 2 federations whole" in page
-    assert "| fed-avg | 1.0 | 1 | **91.0** |" in page
+    assert "| fed-avg | 1.0 | **91.0** |" in page
+    assert "have been (methods: 2, federations: 1)" in page
     assert "| 2 | local | 81.00 | 1.00 | -10.00 | 0.0033 | 90.00 | 90.00 | 2.00 | 1.00 |" in page
     assert " | 0.5 | lr 0.02 |" in page
     assert "| - | centralized | 95.00 |" in page

@@ -91,7 +91,7 @@ def _earlier(cells: Sequence[Cell]) -> list[str]:
 def _overall(found: Standings) -> list[str]:
     """Methods by mean rank, with their test scores in every federation that was begun."""
     ranks = found.mean_rank
-    by_rank = sorted(found.ranked, key=lambda c: ranks.get(c, (float("inf"), 0))[0])
+    by_rank = sorted(found.ranked, key=lambda c: ranks.get(c, float("inf")))
     columns = [*by_rank, *found.recipe.header.references]
     best = {
         row: {s.cell.column for s in found.of_row(row) if s.rank is not None and s.level}
@@ -101,16 +101,18 @@ def _overall(found: Standings) -> list[str]:
     for column in columns:
         if not any((row, column) in found.by_place for row in found.rows):
             continue
-        mean, rows = ranks.get(column, (None, 0))
+        mean = ranks.get(column)
         texts = [_glance(found, row, column, column in best[row]) for row in found.rows]
-        lines.append((column, "-" if mean is None else f"{mean:.1f}", str(rows), *texts))
-    table = markdown_table(("method", "mean rank", "ranked in", *found.rows), lines)
+        lines.append((column, "-" if mean is None else f"{mean:.1f}", *texts))
+    table = markdown_table(("method", "mean rank", *found.rows), lines)
     said = [f"- {line}" for line in said_of_tests(found.over_rows)]
     return [
         "Test accuracy in percent, mean over clients, then over seeds. Bold: the best of a whole "
         "federation and those that a paired t-test over its seeds, corrected by Holm, does not "
         "tell from it at 0.05: with few seeds and many methods a weak test, so that bold does not "
-        "mean as good. Mean ranks are over whole federations that a method is in.",
+        "mean as good. A mean rank is among the methods that have been run in every federation of "
+        f"which at least half the cells have been (methods: {len(found.common)}, federations: "
+        f"{len(found.broad_rows)}).",
         "",
         *table,
         *said,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,6 +67,18 @@ class Standings:
     def whole_rows(self) -> list[str]:
         return [row for row in self.rows if not self.missing(row)]
 
+    @cached_property
+    def broad_rows(self) -> list[str]:
+        """The rows of which at least half the cells are kept."""
+        wanted = Counter(target.row for target in self.recipe.targets)
+        return [row for row in self.rows if 2 * len(self.missing(row)) <= wanted[row]]
+
+    @cached_property
+    def common(self) -> list[str]:
+        """The columns that compete in every broad row, in the recipe's order."""
+        rows = self.broad_rows
+        return [c for c in self.ranked if rows and all((r, c) in self.by_place for r in rows)]
+
     def of_row(self, row: str) -> list[Standing]:
         """Best first; references are where their means are, without a rank."""
         rivals = [self.by_place[row, c] for c in self.ranked if (row, c) in self.by_place]
@@ -90,21 +103,16 @@ class Standings:
         return dict(zip(columns, ranks_of(scores)[0].tolist(), strict=True))
 
     @cached_property
-    def mean_rank(self) -> dict[str, tuple[float, int]]:
-        """Each column's mean rank over whole rows that it is in, and how many these are."""
-        found: dict[str, list[float]] = {}
-        for row in self.whole_rows:
-            for column, rank in self.ranks(row).items():
-                found.setdefault(column, []).append(rank)
-        return {c: (float(np.mean(ranks)), len(ranks)) for c, ranks in found.items()}
-
-    @cached_property
     def over_rows(self) -> Ranking:
-        """Tests over whole rows, of the columns that are in all of them."""
-        rows = self.whole_rows
-        columns = [c for c in self.ranked if rows and all((r, c) in self.by_place for r in rows)]
+        """Ranks and tests over broad rows, of the columns that are in all of them."""
+        rows, columns = self.broad_rows, self.common
         scores = [[self.by_place[row, c].ours for c in columns] for row in rows]
         return ranking(columns, np.array(scores).reshape(len(rows), len(columns)))
+
+    @property
+    def mean_rank(self) -> dict[str, float]:
+        """Each common column's rank among them, 1 for the best, over broad rows."""
+        return dict(zip(self.over_rows.columns, self.over_rows.mean, strict=True))
 
 
 def _behind(cell: Cell, best: Cell) -> Difference:
