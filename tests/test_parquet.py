@@ -130,8 +130,8 @@ def test_a_small_file_of_more_rows_than_memory_is_refused_unread(monkeypatch):
     for table in (pyarrow.table({"id": column}), pyarrow.table({"rows": lists})):
         pyarrow.parquet.write_table(table, file := io.BytesIO())
         assert len(file.getvalue()) < 2_000
-        monkeypatch.setattr("atoll.parquet._memory", lambda: 2_000_000)
+        monkeypatch.setattr("atoll.parquet.memory", lambda: 2_000_000)
         assert len(read_parquet(file)) == len(table)
-        monkeypatch.setattr("atoll.parquet._memory", lambda: 1_500_000)
+        monkeypatch.setattr("atoll.parquet.memory", lambda: 1_500_000)
         with pytest.raises(NotParquet, match=r"its 100,000 values in .* memory"):
             read_parquet(file)

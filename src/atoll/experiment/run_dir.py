@@ -72,13 +72,9 @@ def environment() -> dict[str, Any]:
 
 
 def store_setup(
-    run_dir: Path,
-    experiment: Experiment,
-    threads: int,
-    train: np.ndarray | None = None,
-    clients: Sequence[str] = (),
+    run_dir: Path, experiment: Experiment, threads: int, clients: Sequence[str] = ()
 ) -> None:
-    """The experiment, what it ran on, its clients' names, what was fitted to training nodes."""
+    """The experiment, what it ran on, its clients' names."""
     write_toml(run_dir / "config.toml", describe(experiment))
     facts = {"seed": experiment.run.seed, "threads": threads}
     write_toml(run_dir / "environment.toml", environment() | facts)
@@ -90,6 +86,10 @@ def store_setup(
         if kept.exists() and kept.read_bytes() != source:  # two files of one name
             kept = kept.with_name(f"{hashlib.sha256(source).hexdigest()[:12]}-{path.name}")
         write_bytes(kept, source)
+
+
+def store_fitted(run_dir: Path, experiment: Experiment, train: np.ndarray | None) -> None:
+    """What a simulation has fitted to training nodes; sites that are real keep their own."""
     fitted = experiment.data.preprocessing(train)
     if fitted is not None:
         write_json(run_dir / "preprocessing.json", fitted)

@@ -36,7 +36,13 @@ from atoll.experiment.parties import site_names as site_names
 from atoll.experiment.protected import refuse_in_vain
 from atoll.experiment.result import Result, Size, load_result
 from atoll.experiment.rounds import Rounds
-from atoll.experiment.run_dir import is_complete, new_run_dir, refuse_no_run, store_setup
+from atoll.experiment.run_dir import (
+    is_complete,
+    new_run_dir,
+    refuse_no_run,
+    store_fitted,
+    store_setup,
+)
 from atoll.experiment.tables import store_progress, store_tables
 from atoll.experiment.threads import suitable_threads, threads
 from atoll.experiment.whole_graph import WholeGraph
@@ -77,7 +83,8 @@ def run_experiment(
     run_dir = new_run_dir(experiment, out)
     with held(run_dir), _cluster(engine) as ray, on_device(experiment.run.device):
         loop = _Loop(experiment, parties, run_dir, progress, ledger, callbacks, engine, ray)
-        store_setup(run_dir, experiment, loop.threads, parties.train, parties.names)
+        store_setup(run_dir, experiment, loop.threads, parties.names)
+        store_fitted(run_dir, experiment, parties.train)
         return loop.run()
 
 
