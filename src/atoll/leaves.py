@@ -104,6 +104,10 @@ class Within(Like):
             return everybody(clients, f"does not have the shape {list(self.one.shape)} per client")
         if leaf.dtype != self.one.dtype:
             return everybody(clients, f"is {leaf.dtype}, not {self.one.dtype}")
+        if leaf.numel():
+            least, most = leaf.aminmax()  # of what is not a number both are none either
+            if least >= self.low and most <= self.high:
+                return {}
         good = ((leaf >= self.low) & (leaf <= self.high)).reshape(len(clients), -1).all(1)
         reason = f"has numbers outside {self.low:g} to {self.high:g}"
         return {i: reason for i, fits in enumerate(good.tolist()) if not fits}

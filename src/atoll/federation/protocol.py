@@ -29,7 +29,7 @@ from atoll.federation.validation import (
     without,
 )
 from atoll.leaves import everybody
-from atoll.ops.similarity import mixed
+from atoll.ops.similarity import mixed, weighted_sum
 from atoll.rng import server_stream
 from atoll.tree import Params, Tree, flat, kind, nested, stack, take
 
@@ -305,8 +305,9 @@ _LONGEST_REASON = 300
 
 def _weighted_sum(batch: Batch) -> dict[str, Tensor]:
     sums: dict[str, Tensor] = {}
+    weights = batch.weights
     for name, leaf in batch.body.items():
         if not isinstance(leaf, Tensor):
             raise TypeError(f"'{name}' is ragged: a sum needs replies of one shape")
-        sums[name] = torch.tensordot(batch.weights.to(leaf.dtype), leaf, dims=1)
+        sums[name] = weighted_sum(weights, leaf)
     return sums

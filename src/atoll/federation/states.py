@@ -24,9 +24,10 @@ class States:
     def __init__(self, k: int, everybody: Tree) -> None:
         self.k = k
         self.tree = everybody
+        self._everybody = tuple(range(k))
 
     def take(self, part: tuple[int, ...]) -> Tree:
-        return take(self.tree, part)
+        return dict(self.tree) if part == self._everybody else take(self.tree, part)
 
     def put(self, part: tuple[int, ...], state: Tree) -> None:
         self.tree = put(self.tree, part, state, self.k)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -146,18 +147,26 @@ def checked_copy(body: Mapping[str, Leaf]) -> tuple[Tree, dict[int, str]]:
             bad |= bad_values({name: leaf})
             copied[name] = leaf.clone()
             continue
-        out, square_K = torch.empty_like(values), values.new_empty(len(values))
-        rows = (array(t).reshape(len(values), -1) for t in (values, out))
-        kernels("copies").copied(*rows, array(square_K))
-        good = square_K <= LARGEST**2
-        bad |= dict.fromkeys((~good).nonzero().flatten().tolist(), BAD)
+        out = torch.empty_like(values)
+        rows, copy = (array(t).reshape(len(values), -1) for t in (values, out))
+        square_K = np.empty(len(values), dtype=rows.dtype)
+        kernels("copies").copied(rows, copy, square_K)
+        bad |= dict.fromkeys(np.flatnonzero(~(square_K <= LARGEST**2)).tolist(), BAD)
         copied[name] = leaf.with_copied(out) if isinstance(leaf, Masked) else out
     return copied, bad
 
 
 def usable(values: Mapping[str, Tensor], weight: float) -> bool:
     """Whether a weighted sum can be one of good replies alone; cheap beside a look at each."""
-    return all(bool(_norm(value) <= LARGEST * max(weight, 1.0)) for value in values.values())
+    limit = LARGEST * max(weight, 1.0)
+    return all(_length(value) <= limit for value in values.values())
+
+
+def _length(values: Tensor) -> float:
+    """The norm of all values together."""
+    if fit(values):
+        return math.sqrt(kernels("copies").square(array(values).reshape(-1)))
+    return float(_norm(values))
 
 
 def _norm(values: Tensor, dim: int | None = None) -> Tensor:

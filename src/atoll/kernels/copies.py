@@ -1,4 +1,4 @@
-"""Copies that are looked at on the way."""
+"""Looks at values: whether they are numbers of an ordinary size."""
 
 from __future__ import annotations
 
@@ -23,3 +23,12 @@ def copied(source_K, out_K, squares_K):
     """
     for k in range(len(source_K)):
         squares_K[k] = _squares(source_K[k], out_K[k])
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def square(values):
+    """The sum of the squares ``[n] -> []``, which survives as little as that of a row above."""
+    total = values.dtype.type(0)
+    for i in range(len(values)):
+        total += values[i] * values[i]
+    return total

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from atoll.kernels import fit
+from atoll.kernels import array, fit, kernels, wide
 from atoll.ops.ragged_product import ragged_product
 
 
@@ -54,3 +56,22 @@ def mixed(alpha: Tensor, values_K: Mapping[str, Tensor]) -> dict[str, Tensor]:
         else:
             found[name] = torch.tensordot(weights, v, dims=1)
     return found
+
+
+def weighted_sum(weight_K: Tensor, values: Tensor) -> Tensor:
+    """``sum_k w_k v_k``, ``[K], [K, ...] -> [...]``."""
+    weights = weight_K.to(values.dtype)
+    if values.dim() < 2 or not fit(weights, values) or not wide(values.flatten(1)):
+        return torch.tensordot(weights, values, dims=1)
+    # The one row of a sparse matrix whose columns are clients: torch's product reads slower.
+    found = values.new_empty(values.shape[1:])
+    rows = array(values).reshape(len(values), -1)
+    one_row = *_everybody(len(values)), array(weights), rows, array(found).reshape(1, -1)
+    kernels("sparse").csr_product(*one_row, 0, 1)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _everybody(k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pointers and indices of a row that has an entry for each client."""
+    return np.array([0, k], dtype=np.int32), np.arange(k, dtype=np.int32)

@@ -53,12 +53,17 @@ class Sparse:
         return transpose
 
     @cached_property
+    def values(self) -> Tensor:
+        """The entries; asking the matrix for them makes a view at every turn."""
+        return cast(Tensor, self.csr.values())
+
+    @cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pointers, indices and entries as compiled kernels take them."""
         return (
             array(self.csr.crow_indices()),
             array(self.csr.col_indices()),
-            array(self.csr.values()),
+            array(self.values),
         )
 
     def with_columns(self, numbers: np.ndarray, count: int) -> Sparse:
@@ -104,7 +109,7 @@ class Sparse:
 
     def _times(self, dense: Tensor) -> Tensor:
         result = dense.new_empty(self.shape[0], dense.shape[1])
-        if fit(dense, self.csr.values()) and wide(dense):
+        if fit(dense, self.values) and wide(dense):
             parts = *self.arrays, array(dense), array(result)
             product = partial(kernels("sparse").csr_product, *parts)
             share(product, self.shape[0], 2.0 * len(parts[1]) * dense.shape[1])

@@ -44,7 +44,7 @@ class Adam(Optimizer):
         return state
 
     def in_step(self, state_K: Mapping[str, Tensor]) -> bool:
-        steps = state_K["steps"]
+        steps = state_K["steps"].cpu().numpy()
         return bool((steps == steps[0]).all())
 
     @torch.no_grad()
@@ -58,11 +58,12 @@ class Adam(Optimizer):
         steps = state_K["steps"]
         together = active is None or bool(active.all())
         in_step = together and self.in_step(state_K)
+        number = int(steps[0]) + 1
         products = {n: g for n, g in grads_K.items() if isinstance(g, ProductGradient)}
         for name, g in products.items():
             moments = state_K[f"mean.{name}"], state_K[f"square.{name}"]
-            if in_step and fit(params_K[name], *moments, g.errors, g.matrix.csr.values()):
-                self._compiled_product(params_K[name], g, *moments, steps[0])
+            if in_step and fit(params_K[name], *moments, g.errors, g.matrix.values):
+                self._compiled_product(params_K[name], g, *moments, number)
             else:
                 grads_K = {**grads_K, name: g.made()}
         names = [n for n in params_K if not isinstance(grads_K[n], ProductGradient)]
@@ -72,17 +73,16 @@ class Adam(Optimizer):
             [state_K[f"mean.{n}"] for n in names],
             [state_K[f"square.{n}"] for n in names],
         ]
-        if in_step:
-            clocks = [steps[0].clone() for _ in names]
-        else:
+        numbers = [number] * len(names)
+        if not in_step:
             chosen = torch.ones_like(steps, dtype=torch.bool) if active is None else active
             columns = [client_rows(tensors, chosen) for tensors in columns]
-            clocks = [clock.clone() for _ in names for clock in steps[chosen].unbind()]
+            numbers = [int(taken) + 1 for taken in steps[chosen].tolist()] * len(names)
         if all(map(fit, *columns)):
-            for entries in zip(*columns, clocks, strict=True):
+            for entries in zip(*columns, numbers, strict=True):
                 self._compiled(*entries)
         else:
-            self._by_torch(columns, clocks)
+            self._by_torch(columns, [steps.new_tensor(n - 1) for n in numbers])
         steps += 1 if together or active is None else active.to(steps.dtype)
 
     def _by_torch(self, columns: list[list[Tensor]], clocks: list[Tensor]) -> None:
@@ -105,14 +105,14 @@ class Adam(Optimizer):
         )
 
     def _compiled(
-        self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, clock: Tensor
+        self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, number: int
     ) -> None:
         arrays = (array(t).reshape(-1) for t in (p, grad, mean, square))
-        step = partial(kernels("adam").adam, *arrays, *self.settings, int(clock) + 1)
+        step = partial(kernels("adam").adam, *arrays, *self.settings, number)
         share(step, p.numel(), PER_ENTRY * p.numel())
 
     def _compiled_product(
-        self, p: Tensor, grad: ProductGradient, mean: Tensor, square: Tensor, clock: Tensor
+        self, p: Tensor, grad: ProductGradient, mean: Tensor, square: Tensor, number: int
     ) -> None:
         """The same where a gradient is a product, and own rows may still be alike."""
         own, means, squares = (array(t).reshape(-1, p.shape[-1]) for t in (p, mean, square))
@@ -123,7 +123,7 @@ class Adam(Optimizer):
         step = partial(
             kernels("adam").adam_of_product,
             *matrix, array(grad.errors), own, common, rows, stack is not None,
-            means, squares, *self.settings, int(clock) + 1,
+            means, squares, *self.settings, number,
         )  # fmt: skip
         share(step, len(own), PER_ENTRY * own.size + 2.0 * len(matrix[1]) * own.shape[1])
         if stack is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -66,24 +66,19 @@ class CohortRng:
 
         A client's numbers come from whole words of 64 bits, of which the rest is not used.
         """
-        per_word = 8 // np.dtype(bits).itemsize
-        words_K = [-(-count // per_word) for count in counts]
+        start_K, spans = _words(tuple(counts), 8 // np.dtype(bits).itemsize)
         if not in_use() or "streams" in self.__dict__:
             drawn = [
                 np.asarray(stream.bit_generator.random_raw(words), dtype="<u8").view(bits)[:count]
-                for stream, words, count in zip(self.streams, words_K, counts, strict=True)
+                for stream, words, count in zip(
+                    self.streams, np.diff(start_K).tolist(), counts, strict=True
+                )
             ]
             return np.concatenate(drawn)
-        start_K = np.cumsum([0, *words_K])
         words = np.empty(start_K[-1], dtype="<u8")
         kernels("draws").draw(self._states, start_K, words)
         numbers = words.view(bits)
-        if all(count == per_word * n for count, n in zip(counts, words_K, strict=True)):
-            return numbers
-        first_K = (per_word * start_K).tolist()
-        return np.concatenate(
-            [numbers[i : i + n] for i, n in zip(first_K[:-1], counts, strict=True)]
-        )
+        return numbers if spans is None else np.concatenate([numbers[span] for span in spans])
 
     def only(self, active: Sequence[bool]) -> CohortRng:
         """The same streams for some of the clients; what others draw is drawn from nobody's."""
@@ -102,3 +97,15 @@ class CohortRng:
 def server_stream(seed: int, round: int, name: str) -> np.random.Generator:
     """The server's own randomness in a round."""
     return stream(seed, _SERVER, round, name)
+
+
+@lru_cache(maxsize=64)
+def _words(counts: tuple[int, ...], per_word: int) -> tuple[np.ndarray, list[slice] | None]:
+    """Where the words begin of clients who draw so many numbers, and where the last one's end
+    ``[K + 1]``; and where their numbers are, if these are not all that the words hold."""
+    words_K = [-(-count // per_word) for count in counts]
+    start_K = np.cumsum([0, *words_K])
+    if all(count == per_word * words for count, words in zip(counts, words_K, strict=True)):
+        return start_K, None
+    firsts = (per_word * start_K).tolist()
+    return start_K, [slice(i, i + n) for i, n in zip(firsts[:-1], counts, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -129,15 +130,7 @@ class Task(ABC):
 
     def blank_scores(self) -> Kinds:
         """The shape of one client's scores in a reply."""
-        zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
-        blank: dict[str, Any] = dict.fromkeys((self.metric, "loss", "nodes"), zeros)
-        if self.extended:
-            blank["extended"] = zeros[:, None].repeat(1, len(self.extended))
-        # One boast beyond any score would choose the best round for everybody.
-        shares = ("accuracy", "auc", *(("extended",) if self.extended == EXTENDED else ()))
-        for name in set(blank) & set(shares):
-            blank[name] = Within(blank[name], NO_SCORE, 1.0 + 1e-9)
-        return {"metric": blank}
+        return {"metric": _blank_scores(self.metric, self.extended)}
 
     def remarks(self, sizes: Sequence[tuple[int, int]]) -> list[str]:
         """What options are for and did not happen, one sentence each, given how many nodes each
@@ -147,6 +140,19 @@ class Task(ABC):
     def settled(self, graphs: Sequence[Graph]) -> Task:
         """The task as all clients have it, with what depends on all of them made out."""
         return self
+
+
+@lru_cache(maxsize=16)
+def _blank_scores(metric: str, extended: tuple[str, ...]) -> dict[str, Any]:
+    zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
+    blank: dict[str, Any] = dict.fromkeys((metric, "loss", "nodes"), zeros)
+    if extended:
+        blank["extended"] = zeros[:, None].repeat(1, len(extended))
+    # One boast beyond any score would choose the best round for everybody.
+    shares = ("accuracy", "auc", *(("extended",) if extended == EXTENDED else ()))
+    for name in set(blank) & set(shares):
+        blank[name] = Within(blank[name], NO_SCORE, 1.0 + 1e-9)
+    return blank
 
 
 class _Written(torch.autograd.Function):

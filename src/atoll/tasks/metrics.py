@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from atoll.kernels import in_use, kernels
+
 # In this order in an array of scores; accuracy and log loss (``loss``) are beside them.
 RANKING = ("roc_auc", "pr_auc", "recall_at_precision")
 EXTENDED = ("balanced_accuracy", "macro_f1", "f1", *RANKING)
@@ -59,11 +61,17 @@ class Cells:
         of the ranked classes; without it there are no areas and recalls. ``positive`` is the class
         that ``f1`` is of, -1 if there is none.
         """
-        table = self.confusion(guess)
-        columns = [balanced_accuracy(table), macro_f1(table), f1_of(table, positive)]
-        none = np.full((len(RANKING), self.count), NO_SCORE)
-        ranking = none if scores is None else self.ranking(scores, precision)
-        return np.stack([*columns, *ranking], axis=1)
+        figures = np.full((self.count, len(EXTENDED)), NO_SCORE)
+        if in_use():
+            place, c = self._place, self.classes  # type: ignore[attr-defined]
+            kernels("confusion").figures(place, guess, c, positive, figures)
+        else:
+            table = self.confusion(guess)
+            columns = balanced_accuracy(table), macro_f1(table), f1_of(table, positive)
+            figures[:, : len(columns)] = np.stack(columns, axis=1)
+        if scores is not None:
+            figures[:, -len(RANKING) :] = self.ranking(scores, precision).T
+        return figures
 
     def confusion(self, guess: np.ndarray) -> np.ndarray:
         """How many nodes of each class (rows) are taken for each ``[count, classes, classes]``."""

@@ -91,8 +91,8 @@ class Classification(Task):
 
     def scores_of(self, logits_of: Callable[[Tensor], Tensor], cohort: Cohort) -> Params:
         """Scores from the class scores of some rows ``[R] -> [R, classes]``."""
-        rows, cell, size = cohort.cached("scored", lambda: _scored(cohort))
-        chosen, y = logits_of(rows), cohort.y[rows]
+        rows, y, cell, size = cohort.cached("scored", lambda: _scored(cohort))
+        chosen = logits_of(rows)
         if fit(chosen):
             losses, guess = losses_and_guesses(chosen, y)
         else:
@@ -306,8 +306,11 @@ def node_scores(logits: Tensor, cohort: Cohort, task: Task) -> Params:
     return task.scores_of(lambda rows: logits[rows], cohort)
 
 
-def _scored(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor]:
-    """The nodes of some split, the cell (client and split) of each, and the size of each cell."""
+def _scored(cohort: Cohort) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The nodes of some split, the class and the cell (client and split) of each, and the size of
+    each cell."""
     rows = [cohort.rows(split) for split in SPLITS]
     cell = torch.cat([cohort.batch[r] * len(SPLITS) + i for i, r in enumerate(rows)])
-    return torch.cat(rows), cell, torch.bincount(cell, minlength=cohort.k * len(SPLITS))
+    size = torch.bincount(cell, minlength=cohort.k * len(SPLITS))
+    joined = torch.cat(rows)
+    return joined, cohort.y[joined], cell, size
