@@ -104,9 +104,7 @@ class Adam(Optimizer):
             maximize=False,
         )
 
-    def _compiled(
-        self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, number: int
-    ) -> None:
+    def _compiled(self, p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, number: int) -> None:
         arrays = (array(t).reshape(-1) for t in (p, grad, mean, square))
         step = partial(kernels("adam").adam, *arrays, *self.settings, number)
         share(step, p.numel(), PER_ENTRY * p.numel())
