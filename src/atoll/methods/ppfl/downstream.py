@@ -21,24 +21,34 @@ def cross_validated(
     """The micro-averaged F1 score of a scikit-learn classifier over all folds ``h [n, d], y [n]``.
 
     With one label per node that is the share of nodes that are classified right while their fold is
-    left out. Folds are stratified and drawn from the seed; classifiers have scikit-learn's
-    defaults. NaN where no two nodes have the same label: then nothing can be learnt.
+    left out. NaN where no two nodes have the same label: then nothing can be learnt.
+    """
+    if np.bincount(y).max(initial=0) < 2:
+        return float("nan")
+    return int(right_where_left_out(classifier, h, y, folds, seed).sum()) / len(y)
+
+
+def right_where_left_out(
+    classifier: Classifier, h: np.ndarray, y: np.ndarray, folds: int, seed: int
+) -> np.ndarray:
+    """Which nodes are classified right while their fold is left out ``[n]``.
+
+    Folds are stratified and drawn from the seed; classifiers have scikit-learn's defaults. None is
+    right where no two nodes have the same label.
     """
     from sklearn.model_selection import StratifiedKFold
 
+    right = np.zeros(len(y), dtype=bool)
     largest = int(np.bincount(y).max(initial=0))
     if largest < 2:
-        return float("nan")
-    right = 0
+        return right
     with warnings.catch_warnings():
         # A class with fewer nodes than there are folds; an MLP that could learn for longer.
         warnings.filterwarnings("ignore", module="sklearn")
         parts = StratifiedKFold(min(folds, largest), shuffle=True, random_state=seed)
         for train, test in parts.split(h, y):
-            right += int(
-                (_predicted(classifier, h[train], y[train], h[test], seed) == y[test]).sum()
-            )
-    return right / len(y)
+            right[test] = _predicted(classifier, h[train], y[train], h[test], seed) == y[test]
+    return right
 
 
 def fold_score(
