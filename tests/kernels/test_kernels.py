@@ -14,8 +14,10 @@ from scipy import sparse
 from atoll import kernels
 from atoll.kernels import sharing
 from atoll.ops.ragged_product import outer, ragged_product
+from atoll.ops.similarity import weighted_sum
 from atoll.ops.sparse import Sparse
 from atoll.optimizers.adam import Adam
+from atoll.tasks.metrics import NO_SCORE, Cells
 
 pytest.importorskip("numba")
 TERMS_AT_ONCE = kernels.kernels("ragged").TERMS_AT_ONCE
@@ -180,3 +182,35 @@ def test_listing_loads_no_compiler():
         "print('fed-avg' in done.output, 'numba' in sys.modules, 'torch' in sys.modules)"
     )
     assert loaded(code) == "True False False"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 40, 17), (3, 5), (3,), (3, 2, 64)])
+def test_weighted_sums_over_clients(shape, dtype):
+    rng = np.random.default_rng(0)
+    values = torch.from_numpy(rng.standard_normal(shape)).to(dtype)
+    weight_K = torch.tensor([2.0, 0.0, 5.0], dtype=torch.float64)
+    found, wanted = both(lambda: weighted_sum(weight_K, values))
+    assert found.shape == wanted.shape == shape[1:]
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(found, 2 * values[0] + 5 * values[2])
+
+
+def test_a_weighted_sum_shows_what_is_no_number():
+    values = torch.ones(3, 32)
+    values[1, 7] = torch.nan
+    assert weighted_sum(torch.ones(3, dtype=torch.float64), values).isnan().sum() == 1
+
+
+@pytest.mark.parametrize("positive", [-1, 0, 2])
+def test_figures_of_confusion_tables(positive):
+    """Cells that lack a class, that lack all, and classes that nobody is taken for."""
+    rng = np.random.default_rng(1)
+    y, cell = rng.integers(0, 3, 60), rng.integers(0, 4, 60)
+    y[cell == 1] = 1
+    cells = Cells(y, cell, 6, 4, ())
+    guess = np.where(rng.random(60) < 0.5, y, rng.integers(0, 3, 60))
+    found, wanted = both(lambda: cells.extended(guess, None, positive, 0.9))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert (found[:4, 0] > 0).all()
+    assert (found[4:] == NO_SCORE).all()

@@ -62,7 +62,8 @@ def weighted_sum(weight_K: Tensor, values: Tensor) -> Tensor:
     """``sum_k w_k v_k``, ``[K], [K, ...] -> [...]``."""
     weights = weight_K.to(values.dtype)
     if values.dim() < 2 or not fit(weights, values) or not wide(values.flatten(1)):
-        return torch.tensordot(weights, values, dims=1)
+        plain: Tensor = torch.tensordot(weights, values, dims=1)
+        return plain
     # The one row of a sparse matrix whose columns are clients: torch's product reads slower.
     found = values.new_empty(values.shape[1:])
     rows = array(values).reshape(len(values), -1)

@@ -55,7 +55,7 @@ class Sparse:
     @cached_property
     def values(self) -> Tensor:
         """The entries; asking the matrix for them makes a view at every turn."""
-        return cast(Tensor, self.csr.values())
+        return self.csr.values()
 
     @cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

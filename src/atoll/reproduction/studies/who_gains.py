@@ -97,7 +97,8 @@ def groups_of(graph: Graph) -> np.ndarray:
     private = np.ones(graph.nodes, dtype=int)
     private[graph.anchors] = 0
     alone = np.bincount(graph.edges.reshape(-1), minlength=graph.nodes) == 0
-    return 2 * private + alone
+    found: np.ndarray = 2 * private + alone
+    return found
 
 
 def _percent(right: np.ndarray) -> float:
