@@ -11,6 +11,7 @@ from atoll.graph import make_graph
 from beside.cases import ALL, chosen
 from beside.page import accuracy, generator_table, origins, rounds_table, times, with_table
 from beside.parts import part_of, read_parts, write_parts
+from peers_accuracy import changed
 
 
 def block(threads, rounds, cpu, wall, *scores):
@@ -104,8 +105,22 @@ def test_cases_are_chosen_by_federation_method_or_pattern():
     # The generators of larger federations take the peer minutes per step: by name only.
     assert [case.name for case in chosen(["fed-sage-plus"])] == ["cora-10:fed-sage-plus"]
     assert [case.name for case in chosen(["photo-10:fed-sage-plus"])]
+    # What explains another method is no part of the whole.
+    assert {case.method for case in chosen(["fed-sage"])} == {"fed-sage"}
+    assert "fed-sage" not in {case.method for case in ALL}
     with pytest.raises(AtollError, match="no case is called 'citeseer'"):
         chosen(["citeseer"])
+
+
+def test_settings_change_for_one_side_or_both():
+    (case,) = chosen(["cora-50:fed-sage"])
+    order = changed(
+        case.order(), ["method.fraction=0.5"], ["dropout=0.0", "config.x=1"], ["decay=0"]
+    )
+    assert order["options"] == {"fraction": 0.5}
+    assert order["arguments"] == {"model": ["graphsage"], "dropout": 0.0}
+    assert (order["config"], order["decay"]) == ({"x": 1}, 0)
+    assert case.order()["arguments"] == {"model": ["graphsage"]}
 
 
 def test_parts_come_out_of_their_file_as_they_went_in(tmp_path):

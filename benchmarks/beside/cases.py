@@ -33,8 +33,9 @@ _LINEAR_HEAD = {"name": "gcn", "hidden": HIDDEN, "head": "linear"}
 class Pairing:
     """A method here and at the peer, with the peer's settings wherever both can be set.
 
-    ``config`` goes into the peer's own settings of the method. ``generator`` is the number of
-    generator steps that come before the rounds.
+    ``config`` goes into the peer's own settings of the method, ``arguments`` into its command line.
+    ``generator`` is the number of generator steps that come before the rounds. ``by_name``: it is
+    there to explain another pairing, and measured only when it is named.
     """
 
     peer: str
@@ -43,6 +44,8 @@ class Pairing:
     config: dict[str, Any] = field(default_factory=dict)
     generator: int = 0
     plain_loop: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+    by_name: bool = False
 
 
 PAIRINGS = {
@@ -53,6 +56,13 @@ PAIRINGS = {
     "fed-gta": Pairing("fedgta", {"spread": "training", "order": 10}),
     "scaffold": Pairing("scaffold", {"variates": "moved", "weights": "labelled"}),
     "moon": Pairing("moon", {"mu": 1.0, "tau": 0.5}),
+    # FedSage+ without its generator, which the peer has no method for: FedAvg with the same model.
+    "fed-sage": Pairing(
+        "fedavg",
+        model={"name": "sage", "hidden": HIDDEN},
+        arguments={"model": ["graphsage"]},
+        by_name=True,
+    ),
     "fed-sage-plus": Pairing(
         "fedsage_plus",
         {"hide": 0.2, "local_steps": 0, "weights": "equal"},
@@ -92,7 +102,9 @@ class Case:
             "epochs": EPOCHS,
             "seed": 0,
             # Of the peer's command line, where it is not to be as above.
-            "arguments": {},
+            "arguments": dict(pairing.arguments),
+            # Of the peer's FedSage+: see `begun` there.
+            "start": "own",
         }
 
 
@@ -101,7 +113,7 @@ ALL = [
     Case(federation, method)
     for federation in FEDERATIONS
     for method, pairing in PAIRINGS.items()
-    if not pairing.generator or federation == "cora-10"
+    if not pairing.by_name and (not pairing.generator or federation == "cora-10")
 ]
 
 
@@ -114,6 +126,7 @@ def chosen(patterns: list[str]) -> list[Case]:
     for pattern in patterns:
         whole = [case for case in everything if fnmatch(case.name, pattern)]
         half = [case for case in ALL if pattern in (case.federation, case.method)]
+        half = half or [case for case in everything if pattern == case.method]
         if not whole + half:
             raise AtollError(
                 f"no case is called '{pattern}'; a case is FEDERATION:METHOD with federations "

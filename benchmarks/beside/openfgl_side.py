@@ -7,12 +7,15 @@ published. See `shims` for what that is.
 
 from __future__ import annotations
 
+import copy
 import importlib
+import itertools
 import os
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -107,16 +110,38 @@ def play(path: Path, case: Order, gate: Gate) -> None:
         hand_over(parts, folder)
         trainer_class = importlib.import_module("openfgl.flcore.trainer").FGLTrainer
         trainer = trainer_class(arguments(case, len(parts)))
+        averaging_begins = begun(trainer, case["start"])
         scores = remembered(trainer)
-        its_own = trainer.evaluate
+        its_own, done = trainer.evaluate, itertools.count(1)
 
         def evaluate() -> None:
             its_own()
+            if next(done) == case["generator"]:
+                averaging_begins()
             gate.passed(*scores())
 
         trainer.evaluate = evaluate
         gate.open(time.perf_counter() - started)
         trainer.train()
+
+
+def begun(trainer: Any, start: str) -> Callable[[], None]:
+    """FedSage+'s classifiers begun as ``start`` says; what to do after the last generator round.
+
+    ``own``: as published, clients begin with weights of their own and train them beside the
+    generators, and the first that they average are these. ``alike``: the same, but all begin with
+    the server's weights. ``anew``: as published up to there, but what they then get is no average:
+    it is the server's weights, which nobody has trained.
+    """
+    if start == "own":
+        return lambda: None
+    classifier = trainer.server.task.model.classifier
+    first = copy.deepcopy(classifier.state_dict())
+    if start == "anew":
+        return lambda: classifier.load_state_dict(first)
+    for client in trainer.clients:
+        client.task.model.classifier.load_state_dict(first)
+    return lambda: None
 
 
 def remembered(trainer: Any) -> Any:

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -72,11 +73,11 @@ def serve(play: Play, versions: Callable[[], dict[str, str]]) -> NoReturn:
     answer_with(answers, versions())
     while order := next_order():
         forget_peak()
-        try:
+        with suppress(Finished):
             play(Path(order["parts"]), order["case"], Gate(answers))
-        except Finished:
-            gc.collect()
-            answer_with(answers, {})
+        # Not while the exception holds what was played: some need half of the memory there is.
+        gc.collect()
+        answer_with(answers, {})
     sys.exit(0)
 
 
