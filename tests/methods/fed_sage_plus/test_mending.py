@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
 
 from atoll.cohort import Cohort
 from atoll.graph import dense
 from atoll.leaves import Ragged
-from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended, nearest_node
+from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended
 from atoll.models.gcn import GCN
 from atoll.rng import CohortRng
 from atoll.tasks.node_loss import nll
@@ -90,14 +89,6 @@ def test_hiding_follows_from_the_seed_and_the_client():
     start = sum(g.nodes for g in impaired.cohort.graphs[:3])
     n = alone.cohort.graphs[0].nodes
     assert torch.equal(impaired.missing[start : start + n], alone.missing)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_the_nearest_node(form):
-    graph = path_graph(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 5.0]]), [0, 0, 0])
-    object.__setattr__(graph, "x", form(graph.x))
-    rows = torch.tensor([[1.4, 0.1], [1.6, 0.1], [0.1, 2.6]])
-    assert nearest_node(graph, rows).tolist() == [[0, 0], [3, 0], [0, 5]]
 
 
 def test_a_graph_is_mended_by_leaves_that_no_one_scores():

@@ -5,8 +5,9 @@ from torch.nn.functional import cross_entropy
 
 from atoll.cohort import Cohort
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.made import Generated, Output
 from atoll.methods.fed_sage_plus.mending import impair, mended
-from atoll.methods.fed_sage_plus.neighbour_generator import Generated, NeighbourGenerator, Output
+from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.models.sage import SAGE
 from atoll.rng import CohortRng
 from atoll.tree import replicated

@@ -8,8 +8,8 @@ from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 from atoll.cohort import Cohort
 from atoll.leaves import Ragged
+from atoll.methods.fed_sage_plus.made import Output
 from atoll.methods.fed_sage_plus.mending import Impaired
-from atoll.methods.fed_sage_plus.neighbour_generator import Output
 from atoll.ops.ragged import segment_mean, segment_sum
 
 

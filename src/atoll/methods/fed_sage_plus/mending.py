@@ -103,24 +103,6 @@ def _packed(cohort: Cohort, parts: Sequence[Hidden]) -> Impaired:
     )
 
 
-def nearest_node(graph: Graph, rows: Tensor) -> Tensor:
-    """The features of the graph's node nearest to each row, ``[R, f] -> [R, f]``."""
-
-    def build() -> tuple[Sparse | Tensor, Tensor]:
-        if sparse.issparse(graph.x):
-            x: Sparse | Tensor = Sparse(sparse.csr_array(graph.x), rows.dtype)
-            squares = sparse.csr_array(graph.x).power(2).sum(axis=1)
-        else:
-            x = of_numpy(np.asarray(graph.x)).to(rows.dtype)
-            squares = np.square(np.asarray(graph.x), dtype=np.float64).sum(axis=1)
-        return x, of_numpy(np.asarray(squares)).to(rows.dtype)
-
-    x, squares = graph.cached(f"features and squares {rows.dtype} on {rows.device}", build)
-    # |x_u - r|^2 without |r|^2, which is the same for every u.
-    nearest = (squares[:, None] - 2 * (x @ rows.T.contiguous())).argmin(0)
-    return of_numpy(dense(graph.x[nearest.cpu().numpy()])).to(rows.dtype)
-
-
 def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:
     """The graph with ``counts[v]`` new neighbours at each node v, whose features are ``rows``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,27 +11,14 @@ from torch import Tensor
 
 from atoll.cohort import Cohort
 from atoll.device import of_numpy
+from atoll.methods.fed_sage_plus.made import Generated, Made, Output
 from atoll.methods.fed_sage_plus.mending import Impaired
-from atoll.models.base import add_bias, fan_in
-from atoll.ops.dropout import dropout
+from atoll.models.base import bias_and_relu, fan_in
+from atoll.ops.activation import rectified, shifted
 from atoll.ops.ragged import ragged_linear, segment_sum
+from atoll.ops.written_out import differentiated_once
 from atoll.rng import CohortRng
 from atoll.tree import Params
-
-
-class Generated(NamedTuple):
-    """Generated neighbours: the node of each ``[R]``, features ``[R, f]``, rows per client."""
-
-    owner: Tensor
-    rows: Tensor
-    sizes: tuple[int, ...]
-
-
-class Output(NamedTuple):
-    """Predicted numbers of missing neighbours ``[N]``, and the neighbours."""
-
-    degree: Tensor
-    generated: Generated
 
 
 @dataclass(frozen=True)
@@ -79,8 +65,10 @@ class NeighbourGenerator:
         self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng, training: bool = True
     ) -> Output:
         """What the generators make of the cohort's nodes."""
-        z = self.encode(p, cohort, rng if training else None)
-        degree = _dense(z, p, "degree", cohort.sizes).flatten().relu()
+        coins = rng if training else None
+        z = self.encode(p, cohort, coins)
+        degree = ragged_linear(z, p["degree.weight"], cohort.sizes)
+        degree = shifted(degree, p["degree.bias"], cohort.batch, cohort.sizes).flatten().relu()
         counts = degree.detach().round().clamp(max=self.most).long()
         owner = torch.repeat_interleave(torch.arange(len(z)), counts)
         sizes = tuple(int(part.sum()) for part in torch.split(counts, list(cohort.sizes)))
@@ -88,21 +76,28 @@ class NeighbourGenerator:
             s.standard_normal((m, self.latent)) for s, m in zip(rng.streams, sizes, strict=True)
         ]
         noisy = z.index_select(0, owner) + of_numpy(np.concatenate(noise)).to(z.dtype)
-        h = _dense(noisy, p, "feature1", sizes).relu()
-        h = dropout(h, self.dropout, rng if training else None, sizes)
-        rows = _dense(h, p, "feature2", sizes).tanh()
+        client = cohort.batch.index_select(0, owner)
+        h = ragged_linear(noisy, p["feature1.weight"], sizes)
+        h = rectified(h, p["feature1.bias"], client, sizes, self.dropout, coins)
+        rows = ragged_linear(h, p["feature2.weight"], sizes)
+        rows = shifted(rows, p["feature2.bias"], client, sizes).tanh_()
         return Output(degree, Generated(owner, rows, sizes))
+
+    def made(self, p: Params, cohort: Cohort, rng: CohortRng) -> Made:
+        """:meth:`generate` for parameters that are learned from it later."""
+        leaves = {n: w.detach().requires_grad_() for n, w in p.items() if not n.startswith("class")}
+        with torch.enable_grad(), differentiated_once():
+            output = self.generate(leaves, cohort, rng)
+        return Made(output, leaves)
 
     def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
         """``z [N, latent]``."""
-        neighbours = cohort.linear(p["encode1.neighbour"], propagated="mean")
-        h = neighbours + cohort.linear(p["encode1.self"])
-        h = dropout(add_bias(h, p, "encode1.bias", cohort).relu(), self.dropout, rng, cohort.sizes)
-        neighbours = cohort.operator("mean") @ ragged_linear(
-            h, p["encode2.neighbour"], cohort.sizes
-        )
-        h = neighbours + ragged_linear(h, p["encode2.self"], cohort.sizes)
-        return add_bias(h, p, "encode2.bias", cohort).relu()
+        h = cohort.linear(p["encode1.neighbour"], propagated="mean")
+        h = h + cohort.linear(p["encode1.self"])
+        h = bias_and_relu(h, p, "encode1.bias", cohort, self.dropout, rng)
+        neighbours = ragged_linear(h, p["encode2.neighbour"], cohort.sizes)
+        own = ragged_linear(h, p["encode2.self"], cohort.sizes)
+        return bias_and_relu(cohort.operator("mean") @ neighbours + own, p, "encode2.bias", cohort)
 
     def classify(
         self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, nodes: Tensor
@@ -120,8 +115,9 @@ class NeighbourGenerator:
             return (impaired.degree[:, None] * real_mean + made_sum) / neighbours[:, None]
 
         bias1, client = p["classify1.bias"], cohort.batch
+        node = cohort.linear(p["classify1.neighbour"])
         real = mean(
-            cohort.linear(p["classify1.neighbour"], propagated="mean"),
+            cohort.operator("mean") @ node,
             _summed_products(generated, p["classify1.neighbour"], cohort.sizes),
         )
         real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
@@ -129,8 +125,8 @@ class NeighbourGenerator:
         needed = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
         sizes = tuple(int(part.sum()) for part in torch.split(needed, list(sizes)))
         owner, rows = owner[needed], rows[needed]
-        node = cohort.linear(p["classify1.neighbour"]).index_select(0, owner)
-        made = node + ragged_linear(rows, p["classify1.self"], sizes) + bias1[client[owner]]
+        made = ragged_linear(rows, p["classify1.self"], sizes) + node.index_select(0, owner)
+        made = made + bias1.index_select(0, client[owner])
         made = ragged_linear(made.relu(), p["classify2.neighbour"], sizes)
         second = mean(
             cohort.operator("mean") @ ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
@@ -150,10 +146,3 @@ def _summed_products(generated: Generated, weight_K: Tensor, nodes_K: tuple[int,
     if count < len(rows):
         return ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
     return segment_sum(ragged_linear(rows, weight_K, sizes), owner, count)
-
-
-def _dense(h: Tensor, p: Mapping[str, Tensor], layer: str, sizes: tuple[int, ...]) -> Tensor:
-    """A linear layer on rows of which ``sizes`` belong to each client."""
-    product = ragged_linear(h, p[f"{layer}.weight"], sizes)
-    client = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-    return product + p[f"{layer}.bias"].index_select(0, client)
