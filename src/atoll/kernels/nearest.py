@@ -38,3 +38,29 @@ def from_row(pointers, indices, data, at, points, out):
             row[i] = two * point[i]
         for p in range(pointers[at[j]], pointers[at[j] + 1]):
             row[indices[p]] -= two * data[p]
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _squared_distance(one, other):
+    total = one.dtype.type(0)
+    for i in range(len(one)):
+        apart = one[i] - other[i]
+        total += apart * apart
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def nearest_choice(rows, owner, count, start, choices, x, at, distance):
+    """The nearest of some rows of x to each row ``[R, f]``; of equal ones the first.
+
+    Row j may choose among ``choices[start[v] : start[v] + count[v]]`` with ``v = owner[j]``, at
+    least one. Its choice goes to ``at [R]``, the squared distance to ``distance [R]``.
+    """
+    for j in range(len(rows)):
+        first, last = start[owner[j]], start[owner[j]] + count[owner[j]]
+        best, least = choices[first], _squared_distance(rows[j], x[choices[first]])
+        for c in range(first + 1, last):
+            found = _squared_distance(rows[j], x[choices[c]])
+            if found < least:
+                best, least = choices[c], found
+        at[j], distance[j] = best, least

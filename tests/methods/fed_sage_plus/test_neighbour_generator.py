@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from atoll import kernels
 from atoll.cohort import Cohort
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
 from atoll.methods.fed_sage_plus.made import Generated, Output
@@ -78,7 +79,7 @@ def test_the_classifier_sees_the_mended_graph(more, step):
 
 
 def plain_losses(degree, made, impaired, logits):
-    """The three losses of each client, by loops."""
+    """The three losses of all clients, by loops."""
     result = []
     for client in range(impaired.cohort.k):
         nodes = (impaired.cohort.batch == client).nonzero().flatten().tolist()
@@ -96,7 +97,8 @@ def plain_losses(degree, made, impaired, logits):
             if v in impaired.cohort.rows("train").tolist():
                 entropy.append(cross_entropy(logits[v : v + 1], impaired.cohort.y[v : v + 1]))
         result.append((count / len(nodes), feature / len(nodes), sum(entropy) / len(entropy)))
-    return torch.tensor(result, dtype=torch.float64).T
+    columns = zip(*result, strict=True)
+    return [torch.stack([torch.as_tensor(x, dtype=torch.float64) for x in c]) for c in columns]
 
 
 def test_the_losses_are_their_formulas():
@@ -111,9 +113,26 @@ def test_the_losses_are_their_formulas():
         feature_loss(output, impaired),
         class_loss(logits[impaired.cohort.rows("train")], impaired.cohort),
     )
-    expected = plain_losses(output.degree, output.generated, impaired, logits)
+    expected = torch.stack(plain_losses(output.degree, output.generated, impaired, logits))
     assert (expected > 0).all()
     torch.testing.assert_close(torch.stack(found), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("on_kernels", [True, False])
+def test_all_that_is_learned_from_rows_has_the_gradient_of_plain_loops(on_kernels):
+    impaired, params_K, rng = setting()
+    params_K["degree.bias"] += 1
+    made = GENERATOR.generate(params_K, impaired.cohort, rng).generated
+    rows = made.rows.clone().requires_grad_()
+    degree, some = torch.zeros(len(impaired.missing)), torch.arange(1, len(rows), 3)
+    output = Output(degree, made._replace(rows=rows))
+    with kernels.switched(on_kernels):
+        loss = feature_loss(output, impaired).sum() + output.generated.at(some).square().sum()
+        (found,) = torch.autograd.grad(loss + rows.sum(), rows)
+    logits = torch.zeros(len(degree), impaired.cohort.classes, dtype=rows.dtype)
+    plain = plain_losses(degree, output.generated, impaired, logits)[1].sum()
+    (expected,) = torch.autograd.grad(plain + rows[some].square().sum() + rows.sum(), rows)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 3])

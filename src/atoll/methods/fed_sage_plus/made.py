@@ -19,6 +19,10 @@ class Generated(NamedTuple):
     rows: Tensor
     sizes: tuple[int, ...]
 
+    def at(self, numbers: Tensor) -> Tensor:
+        """Some of the rows, in their order."""
+        return cast(Tensor, _At.apply(self.rows, numbers))  # type: ignore[no-untyped-call]
+
 
 class Output(NamedTuple):
     """Predicted numbers of missing neighbours ``[N]``, and the neighbours."""
@@ -52,3 +56,20 @@ class _By(torch.autograd.Function):
         made = ctx.made
         outputs = made.output.degree, made.output.generated.rows
         return None, *torch.autograd.grad(outputs, list(made.weights.values()), grads)
+
+
+class _At(torch.autograd.Function):
+    """Rows by their numbers, whose gradient is not written down for all the others."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, numbers: Tensor) -> Tensor:
+        ctx.save_for_backward(numbers)
+        ctx.shape = rows.shape
+        return rows.index_select(0, numbers)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (numbers,) = ctx.saved_tensors
+        return torch.sparse_coo_tensor(
+            numbers[None], grad, ctx.shape, is_coalesced=True, check_invariants=False
+        ), None

@@ -17,6 +17,7 @@ from atoll.cohort.inputs import Neighbourhood
 from atoll.cohort.whole import Whole
 from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
+from atoll.kernels import array, fit, kernels
 from atoll.leaves import Ragged
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse
@@ -64,16 +65,23 @@ class Impaired:
     def nearest(self, owner: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The hidden neighbour nearest to each generated row of the node ``owner [R]``.
 
-        Returns which rows have one (their numbers ``[R']``) and its features ``[R', f]``.
+        Its number among all hidden nodes and the squared distance ``[R]``. All these nodes have
+        lost neighbours.
         """
+        if fit(rows, self.x):
+            at, distance = torch.empty_like(owner), rows.new_empty(len(owner))
+            lost = self.missing, self.start, self.neighbour, self.x
+            given = (array(t) for t in (rows, owner, *lost, at, distance))
+            kernels("nearest").nearest_choice(*given)
+            return at, distance
         choices = self.missing[owner]
         row = torch.repeat_interleave(torch.arange(len(owner)), choices)
-        first = torch.repeat_interleave(self.start[owner] - (choices.cumsum(0) - choices), choices)
+        begin = choices.cumsum(0) - choices
+        first = torch.repeat_interleave(self.start[owner] - begin, choices)
         candidate = self.neighbour[first + torch.arange(len(row))]
-        distance = (rows.detach()[row] - self.x[candidate]).square().sum(1)
-        order = of_numpy(np.lexsort((distance.cpu().numpy(), row.cpu().numpy())))
-        best = order[(choices.cumsum(0) - choices)[choices > 0]]
-        return row[best], self.x[candidate[best]]
+        distance = (rows[row] - self.x[candidate]).square().sum(1)
+        best = of_numpy(np.lexsort((distance.cpu().numpy(), row.cpu().numpy())))[begin]
+        return candidate[best], distance[best]
 
 
 def impair(cohort: Cohort, share: float, rng: CohortRng) -> Impaired:

@@ -13,7 +13,7 @@ from atoll.methods.client import Client
 from atoll.methods.fed_sage_plus.losses import class_loss, cross_loss, degree_loss, feature_loss
 from atoll.methods.fed_sage_plus.made import Output
 from atoll.methods.fed_sage_plus.mending import Impaired, impair
-from atoll.methods.fed_sage_plus.nearest import from_nearest
+from atoll.methods.fed_sage_plus.nearest import columns, from_nearest
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.methods.fed_sage_plus.on_mended import OnMendedGraphs
 from atoll.methods.fed_sage_plus.proposals import (
@@ -21,6 +21,7 @@ from atoll.methods.fed_sage_plus.proposals import (
     can_exchange,
     chosen_rows,
     coins_of,
+    forget,
     keep,
     kept,
     summed_answers,
@@ -164,8 +165,7 @@ class FedSagePlus(OnMendedGraphs):
         made_K = rows["made"]
         gradient_K = made_K.new_empty(made_K.shape)
         # What was sent to all alike is turned over once.
-        distinct_K = made_K[:1] if made_K.stride(0) == 0 else made_K
-        column_K = distinct_K.transpose(1, 2).contiguous().expand(client.k, -1, -1)
+        column_K = columns(made_K[:1] if made_K.stride(0) == 0 else made_K).expand(client.k, -1, -1)
         for i, graph in enumerate(client.cohort.graphs):
             from_nearest(graph, made_K[i], column_K[i], out=gradient_K[i])
             first, last = rows["own"][i]
@@ -210,6 +210,7 @@ class FedSagePlus(OnMendedGraphs):
     @client_step
     def mend(self, client: Client) -> Reply:
         """Generate the neighbours that the whole subgraph misses."""
+        forget(client.cohort)  # of a proposal that nobody answered
         cohort, p = client.cohort, client.state["generator"]
         with torch.no_grad():
             made = self.generator.generate(p, cohort, client.rng, training=False).generated

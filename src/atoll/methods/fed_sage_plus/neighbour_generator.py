@@ -84,16 +84,17 @@ class NeighbourGenerator:
         return Output(degree, Generated(owner, rows, sizes))
 
     def made(self, p: Params, cohort: Cohort, rng: CohortRng) -> Made:
-        """:meth:`generate` for parameters that are learned from it later."""
-        leaves = {n: w.detach().requires_grad_() for n, w in p.items() if not n.startswith("class")}
+        """What :meth:`generate` makes, for a later step that learns from it."""
+        own = {n: w for n, w in p.items() if not n.startswith("classify")}
+        leaves = {n: w.detach().requires_grad_() for n, w in own.items()}
         with torch.enable_grad(), differentiated_once():
             output = self.generate(leaves, cohort, rng)
         return Made(output, leaves)
 
     def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
         """``z [N, latent]``."""
-        h = cohort.linear(p["encode1.neighbour"], propagated="mean")
-        h = h + cohort.linear(p["encode1.self"])
+        neighbours = cohort.operator("mean") @ cohort.linear(p["encode1.neighbour"])
+        h = neighbours + cohort.linear(p["encode1.self"])
         h = bias_and_relu(h, p, "encode1.bias", cohort, self.dropout, rng)
         neighbours = ragged_linear(h, p["encode2.neighbour"], cohort.sizes)
         own = ragged_linear(h, p["encode2.self"], cohort.sizes)
@@ -107,42 +108,49 @@ class NeighbourGenerator:
         A generated neighbour has one neighbour, its node, so the mended graph need not be built:
         each mean over neighbours is taken over the real and the generated ones.
         """
-        cohort, (owner, rows, sizes) = impaired.cohort, generated
-        count = len(cohort.batch)
-        neighbours = (impaired.degree + torch.bincount(owner, minlength=count)).clamp(min=1)
+        cohort, owner = impaired.cohort, generated.owner
+        neighbours = impaired.degree + torch.bincount(owner, minlength=len(cohort.batch))
+        share = (1 / neighbours.clamp(min=1))[:, None]
 
-        def mean(real_mean: Tensor, made_sum: Tensor) -> Tensor:
-            return (impaired.degree[:, None] * real_mean + made_sum) / neighbours[:, None]
+        def plus_mean(own: Tensor, h_real: Tensor, h_made: Tensor, owner: Tensor) -> Tensor:
+            """``own`` plus the mean over a node's neighbours, real ones and generated ones."""
+            real = cohort.operator("mean") @ h_real
+            both = torch.addcmul(own, impaired.degree[:, None] * share, real)
+            return both.index_add_(0, owner, share.index_select(0, owner) * h_made)
 
-        bias1, client = p["classify1.bias"], cohort.batch
         node = cohort.linear(p["classify1.neighbour"])
-        real = mean(
-            cohort.operator("mean") @ node,
-            _summed_products(generated, p["classify1.neighbour"], cohort.sizes),
+        real = plus_mean(
+            cohort.linear(p["classify1.self"]),
+            node,
+            *_summed_products(generated, p["classify1.neighbour"], cohort.sizes),
         )
-        real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
+        real = rectified(real, p["classify1.bias"], cohort.batch, cohort.sizes)
         # The second layer looks at those generated for the nodes in question only.
-        needed = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
-        sizes = tuple(int(part.sum()) for part in torch.split(needed, list(sizes)))
-        owner, rows = owner[needed], rows[needed]
-        made = ragged_linear(rows, p["classify1.self"], sizes) + node.index_select(0, owner)
-        made = made + bias1.index_select(0, client[owner])
-        made = ragged_linear(made.relu(), p["classify2.neighbour"], sizes)
-        second = mean(
-            cohort.operator("mean") @ ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
-            segment_sum(made, owner, count),
+        asked = torch.zeros(len(neighbours), dtype=torch.bool).index_fill(0, nodes, True)
+        needed = asked.index_select(0, owner).nonzero().flatten()
+        owner = owner.index_select(0, needed)
+        client = cohort.batch.index_select(0, owner)
+        sizes = tuple(torch.bincount(client, minlength=cohort.k).tolist())
+        made = ragged_linear(generated.at(needed), p["classify1.self"], sizes)
+        made = made + node.index_select(0, owner)
+        made = rectified(made, p["classify1.bias"], client, sizes)
+        logits = plus_mean(
+            ragged_linear(real, p["classify2.self"], cohort.sizes),
+            ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
+            ragged_linear(made, p["classify2.neighbour"], sizes),
+            owner,
         )
-        own = ragged_linear(real, p["classify2.self"], cohort.sizes)
-        return (second + own + p["classify2.bias"][client])[nodes]
+        return shifted(logits, p["classify2.bias"], cohort.batch, cohort.sizes)[nodes]
 
 
-def _summed_products(generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]) -> Tensor:
-    """The sum over a node's generated neighbours of their rows times weights ``[N, h]``.
-
-    Sums are multiplied rather than rows where there are fewer of them.
-    """
+def _summed_products(
+    generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """Products of rows and weights, and the node of each: of a node's generated neighbours one by
+    one or of their sum, whichever are fewer."""
     owner, rows, sizes = generated
     count = sum(nodes_K)
     if count < len(rows):
-        return ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
-    return segment_sum(ragged_linear(rows, weight_K, sizes), owner, count)
+        summed = ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
+        return summed, torch.arange(count)
+    return ragged_linear(rows, weight_K, sizes), owner

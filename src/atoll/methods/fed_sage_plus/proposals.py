@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from atoll.cohort import Cohort
 from atoll.device import of_numpy
 from atoll.federation.calls import Replies
 from atoll.federation.protocol import Federation
@@ -40,8 +41,13 @@ def keep(proposal: Proposal, client: Client, turn: Mapping[str, Tensor]) -> None
 
 def kept(client: Client, turn: Mapping[str, Tensor]) -> Proposal | None:
     """What was proposed in this turn, once, if the generators are still the same."""
-    found: Any = client.cohort.derived.pop(_PROPOSED, None)
+    found: Any = forget(client.cohort)
     return found[0] if found is not None and found[1] == _follows_from(client, turn) else None
+
+
+def forget(cohort: Cohort) -> object:
+    """Keep it no longer, and return it."""
+    return cohort.derived.pop(_PROPOSED, None)
 
 
 def _follows_from(client: Client, turn: Mapping[str, Tensor]) -> tuple[int, ...]:
