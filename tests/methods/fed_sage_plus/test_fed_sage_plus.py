@@ -40,7 +40,7 @@ def plain_gradient(method, parties, quota):
     impaired = impair(cohort, method.hide, coins)
     output = method.generator.generate(p, impaired.cohort, coins)
     made = output.generated
-    logits = method.generator.classify(p, impaired, made, impaired.cohort.rows("train"))
+    logits = method.generator.classify(p, impaired, made, impaired.cohort.targets("train"))
     x = [torch.from_numpy(dense(g.x)).double() for g in parties]
     loss = (
         method.degree_weight * degree_loss(output, impaired)

@@ -193,7 +193,7 @@ class FedSagePlus(OnMendedGraphs):
 
     def own_loss(self, p: Params, output: Output, impaired: Impaired) -> Tensor:
         """The terms of ``L_i`` that need nobody else ``[K]``."""
-        train = impaired.cohort.rows("train")
+        train = impaired.cohort.targets("train")
         logits = self.generator.classify(p, impaired, output.generated, train)
         return (
             self.degree_weight * degree_loss(output, impaired)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.targets import Targets
 from atoll.device import of_numpy
+from atoll.methods.fed_sage_plus.at_targets import Children, children, with_neighbours
 from atoll.methods.fed_sage_plus.made import Generated, Made, Output
 from atoll.methods.fed_sage_plus.mending import Impaired
 from atoll.models.base import bias_and_relu, fan_in
@@ -81,7 +83,7 @@ class NeighbourGenerator:
         h = rectified(h, p["feature1.bias"], client, sizes, self.dropout, coins)
         rows = ragged_linear(h, p["feature2.weight"], sizes)
         rows = shifted(rows, p["feature2.bias"], client, sizes).tanh_()
-        return Output(degree, Generated(owner, rows, sizes))
+        return Output(degree, Generated.of(owner, rows, sizes))
 
     def made(self, p: Params, cohort: Cohort, rng: CohortRng) -> Made:
         """What :meth:`generate` makes, for a later step that learns from it."""
@@ -101,56 +103,54 @@ class NeighbourGenerator:
         return bias_and_relu(cohort.operator("mean") @ neighbours + own, p, "encode2.bias", cohort)
 
     def classify(
-        self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, nodes: Tensor
+        self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, targets: Targets
     ) -> Tensor:
-        """Class scores of ``nodes [M]`` by two GraphSAGE layers on the mended graph.
+        """Class scores of target nodes ``[M]`` by two GraphSAGE layers on the mended graph.
 
         A generated neighbour has one neighbour, its node, so the mended graph need not be built:
-        each mean over neighbours is taken over the real and the generated ones.
+        each mean over neighbours is taken over the real and the generated ones. The second layer
+        is computed at the targets, the first one at these and their neighbours.
         """
-        cohort, owner = impaired.cohort, generated.owner
-        neighbours = impaired.degree + torch.bincount(owner, minlength=len(cohort.batch))
-        share = (1 / neighbours.clamp(min=1))[:, None]
+        cohort = impaired.cohort
+        near = with_neighbours(cohort, targets)
+        made = torch.bincount(generated.owner, minlength=len(cohort.batch))
+        share = 1 / (impaired.degree + made).clamp(min=1)
 
-        def plus_mean(own: Tensor, h_real: Tensor, h_made: Tensor, owner: Tensor) -> Tensor:
+        def plus_mean(
+            own: Tensor, at: Targets, h_real: Tensor, h_made: Tensor, owner: Tensor
+        ) -> Tensor:
             """``own`` plus the mean over a node's neighbours, real ones and generated ones."""
-            real = cohort.operator("mean") @ h_real
-            both = torch.addcmul(own, impaired.degree[:, None] * share, real)
-            return both.index_add_(0, owner, share.index_select(0, owner) * h_made)
+            real_share = (impaired.degree * share).index_select(0, at.rows)[:, None]
+            both = torch.addcmul(own, real_share, at.operator("mean") @ h_real)
+            h_made = share.index_select(0, owner)[:, None] * h_made
+            return both.index_add_(0, torch.searchsorted(at.rows, owner), h_made)
 
         node = cohort.linear(p["classify1.neighbour"])
-        real = plus_mean(
-            cohort.linear(p["classify1.self"]),
-            node,
-            *_summed_products(generated, p["classify1.neighbour"], cohort.sizes),
-        )
-        real = rectified(real, p["classify1.bias"], cohort.batch, cohort.sizes)
-        # The second layer looks at those generated for the nodes in question only.
-        asked = torch.zeros(len(neighbours), dtype=torch.bool).index_fill(0, nodes, True)
-        needed = asked.index_select(0, owner).nonzero().flatten()
-        owner = owner.index_select(0, needed)
-        client = cohort.batch.index_select(0, owner)
-        sizes = tuple(torch.bincount(client, minlength=cohort.k).tolist())
-        made = ragged_linear(generated.at(needed), p["classify1.self"], sizes)
-        made = made + node.index_select(0, owner)
-        made = rectified(made, p["classify1.bias"], client, sizes)
-        logits = plus_mean(
-            ragged_linear(real, p["classify2.self"], cohort.sizes),
-            ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
-            ragged_linear(made, p["classify2.neighbour"], sizes),
-            owner,
-        )
-        return shifted(logits, p["classify2.bias"], cohort.batch, cohort.sizes)[nodes]
+        own = cohort.linear(p["classify1.self"]).index_select(0, near.rows)
+        few = children(cohort, generated, near)
+        products = _summed_products(few, p["classify1.neighbour"], near)
+        real = plus_mean(own, near, node, *products)
+        real = rectified(real, p["classify1.bias"], near.batch, near.sizes)
+
+        few = children(cohort, generated, targets)
+        h = ragged_linear(few.rows, p["classify1.self"], few.sizes)
+        h = h + node.index_select(0, few.owner)
+        h = rectified(h, p["classify1.bias"], cohort.batch.index_select(0, few.owner), few.sizes)
+
+        h_real = ragged_linear(real, p["classify2.neighbour"], near.sizes)
+        h_real = h_real.new_zeros(len(share), h_real.shape[1]).index_copy(0, near.rows, h_real)
+        h_made = ragged_linear(h, p["classify2.neighbour"], few.sizes)
+        own = real.index_select(0, torch.searchsorted(near.rows, targets.rows))
+        own = ragged_linear(own, p["classify2.self"], targets.sizes)
+        logits = plus_mean(own, targets, h_real, h_made, few.owner)
+        return shifted(logits, p["classify2.bias"], targets.batch, targets.sizes)
 
 
-def _summed_products(
-    generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]
-) -> tuple[Tensor, Tensor]:
+def _summed_products(few: Children, weight_K: Tensor, nodes: Targets) -> tuple[Tensor, Tensor]:
     """Products of rows and weights, and the node of each: of a node's generated neighbours one by
     one or of their sum, whichever are fewer."""
-    owner, rows, sizes = generated
-    count = sum(nodes_K)
-    if count < len(rows):
-        summed = ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
-        return summed, torch.arange(count)
+    owner, rows, sizes = few
+    if len(nodes.rows) < len(rows):
+        summed = segment_sum(rows, torch.searchsorted(nodes.rows, owner), len(nodes.rows))
+        return ragged_linear(summed, weight_K, nodes.sizes), nodes.rows
     return ragged_linear(rows, weight_K, sizes), owner
