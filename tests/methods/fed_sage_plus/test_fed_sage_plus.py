@@ -9,10 +9,13 @@ from atoll.federation.validation import without
 from atoll.graph import dense
 from atoll.leaves import Ragged
 from atoll.methods.base import Info
+from atoll.methods.client import Client
 from atoll.methods.fed_sage_plus import FedSagePlus, mending, on_mended
+from atoll.methods.fed_sage_plus import method as method_module
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
 from atoll.methods.fed_sage_plus.mending import impair
 from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
+from atoll.methods.fed_sage_plus.proposals import keep, kept
 from atoll.models.sage import SAGE
 from atoll.optimizers.sgd import SGD
 from atoll.rng import CohortRng
@@ -37,7 +40,7 @@ def plain_gradient(method, parties, quota):
     impaired = impair(cohort, method.hide, coins)
     output = method.generator.generate(p, impaired.cohort, coins)
     made = output.generated
-    logits = method.generator.classify(p, impaired, made, impaired.cohort.rows("train"))
+    logits = method.generator.classify(p, impaired, made, impaired.cohort.targets("train"))
     x = [torch.from_numpy(dense(g.x)).double() for g in parties]
     loss = (
         method.degree_weight * degree_loss(output, impaired)
@@ -192,6 +195,43 @@ def test_a_new_host_goes_on_from_the_stored_state():
         assert torch.equal(values(leaf), values(host.state[name])), name
     last = flat(server)
     assert all(torch.equal(values(leaf), values(last[n])) for n, leaf in straight.server.items())
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_site_that_forgets_its_proposal_learns_the_same_from_the_answers(monkeypatch, keeps):
+    """Between the two it may have been restarted."""
+    parties, found = community_parties(), []
+    expected = train(make("fed-sage-plus", **QUICK), parties, rounds=1)
+
+    def looked_for(client, turn):
+        found.append(kept(client, turn))
+        return found[-1] if keeps else None
+
+    monkeypatch.setattr(method_module, "kept", looked_for)
+    assert_same(expected, train(make("fed-sage-plus", **QUICK), parties, rounds=1), 0.0)
+    assert len(found) == QUICK["exchanges"]
+    assert None not in found
+
+
+def test_what_was_kept_is_for_the_same_generators_in_the_same_turn_and_for_one_step():
+    method = make("fed-sage-plus", **QUICK)
+    _, [host] = engine(method, community_parties(), None, 0, 0, False)
+
+    def client(round=1):
+        rng = CohortRng(0, host.cohort.clients, round, "propose#0")
+        return Client(method, host.cohort, rng, nested(host.state))
+
+    first, second = ({"number": torch.tensor([n]), "quota": torch.tensor([4])} for n in (0, 1))
+    proposal = method.proposal(client(), first)
+    keep(proposal, client(), first)
+    assert kept(client(), first) is proposal
+    assert kept(client(), first) is None
+    for later, turn in ((client(round=2), first), (client(), second)):
+        keep(proposal, client(), first)
+        assert kept(later, turn) is None
+    keep(proposal, client(), first)
+    method.improve(client(), lambda p: sum(w.flatten(1).sum(1) for w in p.values()), 1)
+    assert kept(client(), first) is None
 
 
 def test_with_two_clients_nothing_is_exchanged(caplog):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
 
+from atoll import kernels
 from atoll.cohort import Cohort
 from atoll.graph import dense
 from atoll.leaves import Ragged
-from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended, nearest_node
+from atoll.methods.fed_sage_plus.mending import hide, impair, mend, mended
 from atoll.models.gcn import GCN
 from atoll.rng import CohortRng
 from atoll.tasks.node_loss import nll
@@ -47,14 +47,17 @@ def test_one_node_is_hidden_and_one_stays(nodes, share, left):
     assert hide(graph, share, np.random.default_rng(0)).graph.nodes == left
 
 
-def test_each_row_finds_the_nearest_hidden_neighbour_of_its_node():
-    """Against a loop over all hidden neighbours; rows of nodes that lost none find nothing."""
+@pytest.mark.parametrize("on_kernels", [True, False])
+def test_each_row_finds_the_nearest_hidden_neighbour_of_its_node(on_kernels):
+    """Against a loop over all hidden neighbours, for the nodes that have lost some."""
     cohort = Cohort(community_parties(), dtype=torch.float64)
     impaired = impair(cohort, 0.3, CohortRng(0, cohort.clients, 1, "any"))
     n = len(impaired.missing)
     owner = torch.arange(n).repeat_interleave(2)
     rows = torch.from_numpy(np.random.default_rng(1).random((2 * n, cohort.features)))
-    which, target = impaired.nearest(owner, rows)
+    which = (impaired.missing[owner] > 0).nonzero().flatten()
+    with kernels.switched(on_kernels):
+        at, squared = impaired.nearest(owner[which], rows[which])
     parts = [
         hide(g, 0.3, s)
         for g, s in zip(
@@ -74,8 +77,9 @@ def test_each_row_finds_the_nearest_hidden_neighbour_of_its_node():
                     expected[row] = choices[distance.argmin()]
                 row += 1
     assert which.tolist() == sorted(expected)
-    for found, number in zip(target.numpy(), which.tolist(), strict=True):
+    for found, number in zip(impaired.x[at].numpy(), which.tolist(), strict=True):
         assert np.array_equal(found, expected[number])
+    torch.testing.assert_close(squared, (rows[which] - impaired.x[at]).square().sum(1))
     assert impaired.missing.sum() == sum(part.neighbours.nnz for part in parts)
 
 
@@ -90,14 +94,6 @@ def test_hiding_follows_from_the_seed_and_the_client():
     start = sum(g.nodes for g in impaired.cohort.graphs[:3])
     n = alone.cohort.graphs[0].nodes
     assert torch.equal(impaired.missing[start : start + n], alone.missing)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_the_nearest_node(form):
-    graph = path_graph(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 5.0]]), [0, 0, 0])
-    object.__setattr__(graph, "x", form(graph.x))
-    rows = torch.tensor([[1.4, 0.1], [1.6, 0.1], [0.1, 2.6]])
-    assert nearest_node(graph, rows).tolist() == [[0, 0], [3, 0], [0, 5]]
 
 
 def test_a_graph_is_mended_by_leaves_that_no_one_scores():

@@ -3,10 +3,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from atoll import kernels
 from atoll.cohort import Cohort
+from atoll.cohort.targets import Targets
 from atoll.methods.fed_sage_plus.losses import class_loss, degree_loss, feature_loss
+from atoll.methods.fed_sage_plus.made import Generated, Output
 from atoll.methods.fed_sage_plus.mending import impair, mended
-from atoll.methods.fed_sage_plus.neighbour_generator import Generated, NeighbourGenerator, Output
+from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.models.sage import SAGE
 from atoll.rng import CohortRng
 from atoll.tree import replicated
@@ -24,6 +27,10 @@ def setting():
     for p in params_K.values():
         p += 0.3 * torch.randn(p.shape, dtype=p.dtype, generator=torch.Generator().manual_seed(1))
     return impaired, params_K, rng
+
+
+def targets(cohort, nodes):
+    return Targets(cohort.inputs, nodes, cohort.batch[nodes])
 
 
 def test_as_many_neighbours_as_predicted_are_made_and_never_more_than_the_most():
@@ -50,7 +57,7 @@ def test_noise_makes_siblings_differ_and_the_same_coins_make_the_same_rows():
 
 
 @pytest.mark.parametrize("more", [0, 1])
-@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("step", [1, 3, 20])
 def test_the_classifier_sees_the_mended_graph(more, step):
     """The same layers as the sage model, applied to graphs that were really mended.
 
@@ -61,7 +68,7 @@ def test_the_classifier_sees_the_mended_graph(more, step):
     made = GENERATOR.generate(params_K, impaired.cohort, rng).generated
     assert (len(made.rows) > len(impaired.cohort.batch)) == (more == 1)
     nodes = torch.arange(0, len(impaired.cohort.batch), step)
-    found = GENERATOR.classify(params_K, impaired, made, nodes)
+    found = GENERATOR.classify(params_K, impaired, made, targets(impaired.cohort, nodes))
     cohort, start, graphs = impaired.cohort, 0, []
     for graph, rows in zip(cohort.graphs, torch.split(made.rows, list(made.sizes)), strict=True):
         own = made.owner[(made.owner >= start) & (made.owner < start + graph.nodes)] - start
@@ -77,7 +84,7 @@ def test_the_classifier_sees_the_mended_graph(more, step):
 
 
 def plain_losses(degree, made, impaired, logits):
-    """The three losses of each client, by loops."""
+    """The three losses of all clients, by loops."""
     result = []
     for client in range(impaired.cohort.k):
         nodes = (impaired.cohort.batch == client).nonzero().flatten().tolist()
@@ -95,24 +102,41 @@ def plain_losses(degree, made, impaired, logits):
             if v in impaired.cohort.rows("train").tolist():
                 entropy.append(cross_entropy(logits[v : v + 1], impaired.cohort.y[v : v + 1]))
         result.append((count / len(nodes), feature / len(nodes), sum(entropy) / len(entropy)))
-    return torch.tensor(result, dtype=torch.float64).T
+    columns = zip(*result, strict=True)
+    return [torch.stack([torch.as_tensor(x, dtype=torch.float64) for x in c]) for c in columns]
 
 
 def test_the_losses_are_their_formulas():
     impaired, params_K, rng = setting()
     params_K["degree.bias"] += 1
     output = GENERATOR.generate(params_K, impaired.cohort, rng)
-    logits = GENERATOR.classify(
-        params_K, impaired, output.generated, torch.arange(len(impaired.cohort.batch))
-    )
+    everybody = targets(impaired.cohort, torch.arange(len(impaired.cohort.batch)))
+    logits = GENERATOR.classify(params_K, impaired, output.generated, everybody)
     found = (
         degree_loss(output, impaired),
         feature_loss(output, impaired),
         class_loss(logits[impaired.cohort.rows("train")], impaired.cohort),
     )
-    expected = plain_losses(output.degree, output.generated, impaired, logits)
+    expected = torch.stack(plain_losses(output.degree, output.generated, impaired, logits))
     assert (expected > 0).all()
     torch.testing.assert_close(torch.stack(found), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("on_kernels", [True, False])
+def test_all_that_is_learned_from_rows_has_the_gradient_of_plain_loops(on_kernels):
+    impaired, params_K, rng = setting()
+    params_K["degree.bias"] += 1
+    made = GENERATOR.generate(params_K, impaired.cohort, rng).generated
+    rows = made.rows.clone().requires_grad_()
+    degree, some = torch.zeros(len(impaired.missing)), torch.arange(1, len(rows), 3)
+    output = Output(degree, Generated.of(made.owner, rows, made.sizes))
+    with kernels.switched(on_kernels):
+        loss = feature_loss(output, impaired).sum() + output.generated.at(some).square().sum()
+        (found,) = torch.autograd.grad(loss + rows.sum(), rows)
+    logits = torch.zeros(len(degree), impaired.cohort.classes, dtype=rows.dtype)
+    plain = plain_losses(degree, output.generated, impaired, logits)[1].sum()
+    (expected,) = torch.autograd.grad(plain + rows[some].square().sum() + rows.sum(), rows)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -127,7 +151,7 @@ def test_generators_that_make_nothing_have_a_gradient_all_the_same(k):
         params_K["degree.weight"].mul_(0.01)
     output = GENERATOR.generate(params_K, impaired.cohort, rng)
     assert output.generated.sizes == (0,) * k
-    train = impaired.cohort.rows("train")
+    train = impaired.cohort.targets("train")
     logits = GENERATOR.classify(params_K, impaired, output.generated, train)
     loss = degree_loss(output, impaired) + feature_loss(output, impaired)
     grads = torch.autograd.grad((loss + class_loss(logits, cohort=impaired.cohort)).sum(),
@@ -140,5 +164,5 @@ def test_a_row_of_a_node_that_lost_nothing_adds_nothing():
     complete = (impaired.missing == 0).nonzero().flatten()[:4]
     rows = torch.ones(4, impaired.cohort.features, dtype=torch.float64)
     degree = torch.zeros(len(impaired.missing), dtype=torch.float64)
-    output = Output(degree, Generated(complete, rows, (4, 0, 0, 0, 0, 0)))
+    output = Output(degree, Generated.of(complete, rows, (4, 0, 0, 0, 0, 0)))
     assert feature_loss(output, impaired).tolist() == [0.0] * 6

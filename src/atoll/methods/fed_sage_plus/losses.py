@@ -8,8 +8,9 @@ from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 from atoll.cohort import Cohort
 from atoll.leaves import Ragged
+from atoll.methods.fed_sage_plus.made import Output
 from atoll.methods.fed_sage_plus.mending import Impaired
-from atoll.methods.fed_sage_plus.neighbour_generator import Output
+from atoll.methods.fed_sage_plus.nearest import from_nearest_hidden
 from atoll.ops.ragged import segment_mean, segment_sum
 
 
@@ -26,10 +27,11 @@ def feature_loss(output: Output, impaired: Impaired) -> Tensor:
     ``1/n sum_v sum_p min_u |x_v^p - x_u|^2`` over the hidden neighbours u of v. A neighbour made
     for a node that has lost none has nothing to be near to, and adds nothing.
     """
-    owner, rows, _ = output.generated
-    which, target = impaired.nearest(owner, rows)
-    distance = (rows[which] - target).square().sum(1)
-    total = segment_sum(distance, impaired.cohort.batch[owner[which]], impaired.cohort.k)
+    owner = output.generated.owner
+    some = (impaired.missing.index_select(0, owner) > 0).nonzero().flatten()
+    owner = owner.index_select(0, some)
+    distance = from_nearest_hidden(impaired, owner, output.generated.at(some))
+    total = segment_sum(distance, impaired.cohort.batch[owner], impaired.cohort.k)
     return total / impaired.nodes
 
 
@@ -43,7 +45,7 @@ def cross_loss(output: Output, impaired: Impaired, chosen: Ragged, gradient: Rag
     made, proposed = output.generated, torch.tensor(chosen.sizes)
     scale_K = torch.tensor(made.sizes, dtype=made.rows.dtype) / proposed.clamp(min=1)
     client = torch.repeat_interleave(torch.arange(len(proposed)), proposed)
-    product = (made.rows[chosen.values] * gradient.values).sum(1)
+    product = (made.at(chosen.values) * gradient.values).sum(1)
     return scale_K * segment_sum(product, client, len(proposed)) / impaired.nodes
 
 

@@ -17,6 +17,7 @@ from atoll.cohort.inputs import Neighbourhood
 from atoll.cohort.whole import Whole
 from atoll.device import of_numpy
 from atoll.graph import Features, Graph, dense
+from atoll.kernels import array, fit, kernels
 from atoll.leaves import Ragged
 from atoll.ops.ragged import ragged_linear
 from atoll.ops.sparse import Sparse
@@ -64,16 +65,23 @@ class Impaired:
     def nearest(self, owner: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The hidden neighbour nearest to each generated row of the node ``owner [R]``.
 
-        Returns which rows have one (their numbers ``[R']``) and its features ``[R', f]``.
+        Its number among all hidden nodes and the squared distance ``[R]``. All these nodes have
+        lost neighbours.
         """
+        if fit(rows, self.x):
+            at, distance = torch.empty_like(owner), rows.new_empty(len(owner))
+            lost = self.missing, self.start, self.neighbour, self.x
+            given = (array(t) for t in (rows, owner, *lost, at, distance))
+            kernels("nearest").nearest_choice(*given)
+            return at, distance
         choices = self.missing[owner]
         row = torch.repeat_interleave(torch.arange(len(owner)), choices)
-        first = torch.repeat_interleave(self.start[owner] - (choices.cumsum(0) - choices), choices)
+        begin = choices.cumsum(0) - choices
+        first = torch.repeat_interleave(self.start[owner] - begin, choices)
         candidate = self.neighbour[first + torch.arange(len(row))]
-        distance = (rows.detach()[row] - self.x[candidate]).square().sum(1)
-        order = of_numpy(np.lexsort((distance.cpu().numpy(), row.cpu().numpy())))
-        best = order[(choices.cumsum(0) - choices)[choices > 0]]
-        return row[best], self.x[candidate[best]]
+        distance = (rows[row] - self.x[candidate]).square().sum(1)
+        best = of_numpy(np.lexsort((distance.cpu().numpy(), row.cpu().numpy())))[begin]
+        return candidate[best], distance[best]
 
 
 def impair(cohort: Cohort, share: float, rng: CohortRng) -> Impaired:
@@ -101,24 +109,6 @@ def _packed(cohort: Cohort, parts: Sequence[Hidden]) -> Impaired:
         degree=of_numpy(degree).to(cohort.dtype),
         nodes=torch.tensor([part.graph.nodes for part in parts], dtype=cohort.dtype),
     )
-
-
-def nearest_node(graph: Graph, rows: Tensor) -> Tensor:
-    """The features of the graph's node nearest to each row, ``[R, f] -> [R, f]``."""
-
-    def build() -> tuple[Sparse | Tensor, Tensor]:
-        if sparse.issparse(graph.x):
-            x: Sparse | Tensor = Sparse(sparse.csr_array(graph.x), rows.dtype)
-            squares = sparse.csr_array(graph.x).power(2).sum(axis=1)
-        else:
-            x = of_numpy(np.asarray(graph.x)).to(rows.dtype)
-            squares = np.square(np.asarray(graph.x), dtype=np.float64).sum(axis=1)
-        return x, of_numpy(np.asarray(squares)).to(rows.dtype)
-
-    x, squares = graph.cached(f"features and squares {rows.dtype} on {rows.device}", build)
-    # |x_u - r|^2 without |r|^2, which is the same for every u.
-    nearest = (squares[:, None] - 2 * (x @ rows.T.contiguous())).argmin(0)
-    return of_numpy(dense(graph.x[nearest.cpu().numpy()])).to(rows.dtype)
 
 
 def mended(graph: Graph, counts: np.ndarray, rows: np.ndarray) -> Graph:

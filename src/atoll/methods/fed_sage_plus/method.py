@@ -11,13 +11,19 @@ from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
 from atoll.methods.fed_sage_plus.losses import class_loss, cross_loss, degree_loss, feature_loss
-from atoll.methods.fed_sage_plus.mending import Impaired, impair, nearest_node
-from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator, Output
+from atoll.methods.fed_sage_plus.made import Output
+from atoll.methods.fed_sage_plus.mending import Impaired, impair
+from atoll.methods.fed_sage_plus.nearest import columns, from_nearest
+from atoll.methods.fed_sage_plus.neighbour_generator import NeighbourGenerator
 from atoll.methods.fed_sage_plus.on_mended import OnMendedGraphs
 from atoll.methods.fed_sage_plus.proposals import (
+    Proposal,
     can_exchange,
     chosen_rows,
     coins_of,
+    forget,
+    keep,
+    kept,
     summed_answers,
 )
 from atoll.models.base import Model
@@ -148,38 +154,46 @@ class FedSagePlus(OnMendedGraphs):
     @client_step
     def propose(self, client: Client, turn: Params) -> Reply:
         """Some generated rows, for the others to compare with their nodes."""
-        impaired, coins = impair(client.cohort, self.hide, client.rng), coins_of(turn, client.rng)
-        with torch.no_grad():
-            output = self.generator.generate(client.state["generator"], impaired.cohort, coins)
-        chosen = chosen_rows(output.generated.sizes, turn, coins)
-        return Reply(rows={"made": Ragged(output.generated.rows[chosen.values], chosen.sizes)})
+        made, chosen = proposal = self.proposal(client, turn)
+        keep(proposal, client, turn)
+        rows = made.output.generated.rows.detach()
+        return Reply(rows={"made": Ragged(rows[chosen.values], chosen.sizes)})
 
     @client_step
     def compare(self, client: Client, rows: Params) -> Reply:
         """The gradient of ``min_u |x - x_u|^2`` for every row x that is another client's."""
-        gradients = []
-        for graph, x, own in zip(client.cohort.graphs, rows["made"], rows["own"], strict=True):
-            gradient = 2 * (x - nearest_node(graph, x))
-            gradient[own[0] : own[1]] = 0
-            gradients.append(gradient)
-        return Reply(gradient={"made": torch.stack(gradients)})
+        made_K = rows["made"]
+        gradient_K = made_K.new_empty(made_K.shape)
+        # What was sent to all alike is turned over once.
+        column_K = columns(made_K[:1] if made_K.stride(0) == 0 else made_K).expand(client.k, -1, -1)
+        for i, graph in enumerate(client.cohort.graphs):
+            from_nearest(graph, made_K[i], column_K[i], out=gradient_K[i])
+            first, last = rows["own"][i]
+            gradient_K[i, first:last] = 0
+        return Reply(gradient={"made": gradient_K})
 
     @client_step
     def learn(self, client: Client, turn: Params, gradient: dict[str, Ragged]) -> Reply:
         """One step of the generator, with the others' answers to its proposal."""
-        impaired, coins = impair(client.cohort, self.hide, client.rng), coins_of(turn, client.rng)
+        impaired = impair(client.cohort, self.hide, client.rng)
+        made, chosen = kept(client, turn) or self.proposal(client, turn)
 
         def loss(p: Params) -> Tensor:
-            output = self.generator.generate(p, impaired.cohort, coins)
-            chosen = chosen_rows(output.generated.sizes, turn, coins)
+            output = made.by(p)
             cross_K = cross_loss(output, impaired, chosen, gradient["made"])
             return self.own_loss(p, output, impaired) + self.feature_weight * self.cross * cross_K
 
         return self.improve(client, loss, 1)
 
+    def proposal(self, client: Client, turn: Params) -> Proposal:
+        """What the generators make in an exchange, and which of the rows are proposed."""
+        impaired, coins = impair(client.cohort, self.hide, client.rng), coins_of(turn, client.rng)
+        made = self.generator.made(client.state["generator"], impaired.cohort, coins)
+        return Proposal(made, chosen_rows(made.output.generated.sizes, turn, coins))
+
     def own_loss(self, p: Params, output: Output, impaired: Impaired) -> Tensor:
         """The terms of ``L_i`` that need nobody else ``[K]``."""
-        train = impaired.cohort.rows("train")
+        train = impaired.cohort.targets("train")
         logits = self.generator.classify(p, impaired, output.generated, train)
         return (
             self.degree_weight * degree_loss(output, impaired)
@@ -196,6 +210,7 @@ class FedSagePlus(OnMendedGraphs):
     @client_step
     def mend(self, client: Client) -> Reply:
         """Generate the neighbours that the whole subgraph misses."""
+        forget(client.cohort)  # of a proposal that nobody answered
         cohort, p = client.cohort, client.state["generator"]
         with torch.no_grad():
             made = self.generator.generate(p, cohort, client.rng, training=False).generated

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.cohort.targets import Targets
 from atoll.device import of_numpy
+from atoll.methods.fed_sage_plus.at_targets import Children, children, with_neighbours
+from atoll.methods.fed_sage_plus.made import Generated, Made, Output
 from atoll.methods.fed_sage_plus.mending import Impaired
-from atoll.models.base import add_bias, fan_in
-from atoll.ops.dropout import dropout
+from atoll.models.base import bias_and_relu, fan_in
+from atoll.ops.activation import rectified, shifted
 from atoll.ops.ragged import ragged_linear, segment_sum
+from atoll.ops.written_out import differentiated_once
 from atoll.rng import CohortRng
 from atoll.tree import Params
-
-
-class Generated(NamedTuple):
-    """Generated neighbours: the node of each ``[R]``, features ``[R, f]``, rows per client."""
-
-    owner: Tensor
-    rows: Tensor
-    sizes: tuple[int, ...]
-
-
-class Output(NamedTuple):
-    """Predicted numbers of missing neighbours ``[N]``, and the neighbours."""
-
-    degree: Tensor
-    generated: Generated
 
 
 @dataclass(frozen=True)
@@ -79,8 +67,10 @@ class NeighbourGenerator:
         self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng, training: bool = True
     ) -> Output:
         """What the generators make of the cohort's nodes."""
-        z = self.encode(p, cohort, rng if training else None)
-        degree = _dense(z, p, "degree", cohort.sizes).flatten().relu()
+        coins = rng if training else None
+        z = self.encode(p, cohort, coins)
+        degree = ragged_linear(z, p["degree.weight"], cohort.sizes)
+        degree = shifted(degree, p["degree.bias"], cohort.batch, cohort.sizes).flatten().relu()
         counts = degree.detach().round().clamp(max=self.most).long()
         owner = torch.repeat_interleave(torch.arange(len(z)), counts)
         sizes = tuple(int(part.sum()) for part in torch.split(counts, list(cohort.sizes)))
@@ -88,72 +78,79 @@ class NeighbourGenerator:
             s.standard_normal((m, self.latent)) for s, m in zip(rng.streams, sizes, strict=True)
         ]
         noisy = z.index_select(0, owner) + of_numpy(np.concatenate(noise)).to(z.dtype)
-        h = _dense(noisy, p, "feature1", sizes).relu()
-        h = dropout(h, self.dropout, rng if training else None, sizes)
-        rows = _dense(h, p, "feature2", sizes).tanh()
-        return Output(degree, Generated(owner, rows, sizes))
+        client = cohort.batch.index_select(0, owner)
+        h = ragged_linear(noisy, p["feature1.weight"], sizes)
+        h = rectified(h, p["feature1.bias"], client, sizes, self.dropout, coins)
+        rows = ragged_linear(h, p["feature2.weight"], sizes)
+        rows = shifted(rows, p["feature2.bias"], client, sizes).tanh_()
+        return Output(degree, Generated.of(owner, rows, sizes))
+
+    def made(self, p: Params, cohort: Cohort, rng: CohortRng) -> Made:
+        """What :meth:`generate` makes, for a later step that learns from it."""
+        own = {n: w for n, w in p.items() if not n.startswith("classify")}
+        leaves = {n: w.detach().requires_grad_() for n, w in own.items()}
+        with torch.enable_grad(), differentiated_once():
+            output = self.generate(leaves, cohort, rng)
+        return Made(output, leaves)
 
     def encode(self, p: Mapping[str, Tensor], cohort: Cohort, rng: CohortRng | None) -> Tensor:
         """``z [N, latent]``."""
-        neighbours = cohort.linear(p["encode1.neighbour"], propagated="mean")
+        neighbours = cohort.operator("mean") @ cohort.linear(p["encode1.neighbour"])
         h = neighbours + cohort.linear(p["encode1.self"])
-        h = dropout(add_bias(h, p, "encode1.bias", cohort).relu(), self.dropout, rng, cohort.sizes)
-        neighbours = cohort.operator("mean") @ ragged_linear(
-            h, p["encode2.neighbour"], cohort.sizes
-        )
-        h = neighbours + ragged_linear(h, p["encode2.self"], cohort.sizes)
-        return add_bias(h, p, "encode2.bias", cohort).relu()
+        h = bias_and_relu(h, p, "encode1.bias", cohort, self.dropout, rng)
+        neighbours = ragged_linear(h, p["encode2.neighbour"], cohort.sizes)
+        own = ragged_linear(h, p["encode2.self"], cohort.sizes)
+        return bias_and_relu(cohort.operator("mean") @ neighbours + own, p, "encode2.bias", cohort)
 
     def classify(
-        self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, nodes: Tensor
+        self, p: Mapping[str, Tensor], impaired: Impaired, generated: Generated, targets: Targets
     ) -> Tensor:
-        """Class scores of ``nodes [M]`` by two GraphSAGE layers on the mended graph.
+        """Class scores of target nodes ``[M]`` by two GraphSAGE layers on the mended graph.
 
         A generated neighbour has one neighbour, its node, so the mended graph need not be built:
-        each mean over neighbours is taken over the real and the generated ones.
+        each mean over neighbours is taken over the real and the generated ones. The second layer
+        is computed at the targets, the first one at these and their neighbours.
         """
-        cohort, (owner, rows, sizes) = impaired.cohort, generated
-        count = len(cohort.batch)
-        neighbours = (impaired.degree + torch.bincount(owner, minlength=count)).clamp(min=1)
+        cohort = impaired.cohort
+        near = with_neighbours(cohort, targets)
+        made = torch.bincount(generated.owner, minlength=len(cohort.batch))
+        share = 1 / (impaired.degree + made).clamp(min=1)
 
-        def mean(real_mean: Tensor, made_sum: Tensor) -> Tensor:
-            return (impaired.degree[:, None] * real_mean + made_sum) / neighbours[:, None]
+        def plus_mean(
+            own: Tensor, at: Targets, h_real: Tensor, h_made: Tensor, owner: Tensor
+        ) -> Tensor:
+            """``own`` plus the mean over a node's neighbours, real ones and generated ones."""
+            real_share = (impaired.degree * share).index_select(0, at.rows)[:, None]
+            both = torch.addcmul(own, real_share, at.operator("mean") @ h_real)
+            h_made = share.index_select(0, owner)[:, None] * h_made
+            return both.index_add_(0, torch.searchsorted(at.rows, owner), h_made)
 
-        bias1, client = p["classify1.bias"], cohort.batch
-        real = mean(
-            cohort.linear(p["classify1.neighbour"], propagated="mean"),
-            _summed_products(generated, p["classify1.neighbour"], cohort.sizes),
-        )
-        real = (real + cohort.linear(p["classify1.self"]) + bias1[client]).relu()
-        # The second layer looks at those generated for the nodes in question only.
-        needed = torch.zeros(count, dtype=torch.bool).index_fill(0, nodes, True)[owner]
-        sizes = tuple(int(part.sum()) for part in torch.split(needed, list(sizes)))
-        owner, rows = owner[needed], rows[needed]
-        node = cohort.linear(p["classify1.neighbour"]).index_select(0, owner)
-        made = node + ragged_linear(rows, p["classify1.self"], sizes) + bias1[client[owner]]
-        made = ragged_linear(made.relu(), p["classify2.neighbour"], sizes)
-        second = mean(
-            cohort.operator("mean") @ ragged_linear(real, p["classify2.neighbour"], cohort.sizes),
-            segment_sum(made, owner, count),
-        )
-        own = ragged_linear(real, p["classify2.self"], cohort.sizes)
-        return (second + own + p["classify2.bias"][client])[nodes]
+        node = cohort.linear(p["classify1.neighbour"])
+        own = cohort.linear(p["classify1.self"]).index_select(0, near.rows)
+        few = children(cohort, generated, near)
+        products = _summed_products(few, p["classify1.neighbour"], near)
+        real = plus_mean(own, near, node, *products)
+        real = rectified(real, p["classify1.bias"], near.batch, near.sizes)
 
+        few = children(cohort, generated, targets)
+        h = ragged_linear(few.rows, p["classify1.self"], few.sizes)
+        h = h + node.index_select(0, few.owner)
+        h = rectified(h, p["classify1.bias"], cohort.batch.index_select(0, few.owner), few.sizes)
 
-def _summed_products(generated: Generated, weight_K: Tensor, nodes_K: tuple[int, ...]) -> Tensor:
-    """The sum over a node's generated neighbours of their rows times weights ``[N, h]``.
-
-    Sums are multiplied rather than rows where there are fewer of them.
-    """
-    owner, rows, sizes = generated
-    count = sum(nodes_K)
-    if count < len(rows):
-        return ragged_linear(segment_sum(rows, owner, count), weight_K, nodes_K)
-    return segment_sum(ragged_linear(rows, weight_K, sizes), owner, count)
+        h_real = ragged_linear(real, p["classify2.neighbour"], near.sizes)
+        h_real = h_real.new_zeros(len(share), h_real.shape[1]).index_copy(0, near.rows, h_real)
+        h_made = ragged_linear(h, p["classify2.neighbour"], few.sizes)
+        own = real.index_select(0, torch.searchsorted(near.rows, targets.rows))
+        own = ragged_linear(own, p["classify2.self"], targets.sizes)
+        logits = plus_mean(own, targets, h_real, h_made, few.owner)
+        return shifted(logits, p["classify2.bias"], targets.batch, targets.sizes)
 
 
-def _dense(h: Tensor, p: Mapping[str, Tensor], layer: str, sizes: tuple[int, ...]) -> Tensor:
-    """A linear layer on rows of which ``sizes`` belong to each client."""
-    product = ragged_linear(h, p[f"{layer}.weight"], sizes)
-    client = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-    return product + p[f"{layer}.bias"].index_select(0, client)
+def _summed_products(few: Children, weight_K: Tensor, nodes: Targets) -> tuple[Tensor, Tensor]:
+    """Products of rows and weights, and the node of each: of a node's generated neighbours one by
+    one or of their sum, whichever are fewer."""
+    owner, rows, sizes = few
+    if len(nodes.rows) < len(rows):
+        summed = segment_sum(rows, torch.searchsorted(nodes.rows, owner), len(nodes.rows))
+        return ragged_linear(summed, weight_K, nodes.sizes), nodes.rows
+    return ragged_linear(rows, weight_K, sizes), owner

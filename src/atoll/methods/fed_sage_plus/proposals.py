@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from atoll.cohort import Cohort
 from atoll.device import of_numpy
 from atoll.federation.calls import Replies
 from atoll.federation.protocol import Federation
 from atoll.federation.validation import log
 from atoll.leaves import Ragged
+from atoll.methods.client import Client
+from atoll.methods.fed_sage_plus.made import Made
 from atoll.rng import CohortRng
 
 # A gradient from one other client alone would give away the row that it points to.
 _FEWEST_CLIENTS = 3
+# Under which a cohort keeps what its clients have proposed.
+_PROPOSED = "proposed in an exchange"
+
+
+class Proposal(NamedTuple):
+    """What generators have made in an exchange, and which rows of it each client proposes."""
+
+    made: Made
+    chosen: Ragged
+
+
+def keep(proposal: Proposal, client: Client, turn: Mapping[str, Tensor]) -> None:
+    """Keep what is proposed for the step that learns from the answers.
+
+    With the cohort, not in a client's state: where that step is another process's, it is made anew.
+    """
+    client.cohort.derived[_PROPOSED] = proposal, _follows_from(client, turn)
+
+
+def kept(client: Client, turn: Mapping[str, Tensor]) -> Proposal | None:
+    """What was proposed in this turn, once, if the generators are still the same."""
+    found: Any = forget(client.cohort)
+    return found[0] if found is not None and found[1] == _follows_from(client, turn) else None
+
+
+def forget(cohort: Cohort) -> object:
+    """Keep it no longer, and return it."""
+    return cohort.derived.pop(_PROPOSED, None)
+
+
+def _follows_from(client: Client, turn: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """When a proposal is made, and where in memory the generators are.
+
+    Training changes these in place, and with them what belongs to their optimizer.
+    """
+    generator, optimizer = (client.state[kind] for kind in ("generator", "generator_optimizer"))
+    places = [(p.data_ptr(), p._version) for p in (*generator.values(), *optimizer.values())]
+    when = client.rng.seed, client.rng.round, int(turn["number"][0]), int(turn["quota"][0])
+    return *when, *(number for place in places for number in place)
 
 
 def coins_of(turn: Mapping[str, Tensor], rng: CohortRng) -> CohortRng:
