@@ -10,7 +10,7 @@ from atoll.graph.edges import (
     undirected_edges,
     undirected_weights,
 )
-from atoll.graph.features import Features, dense, row_normalised, stacked
+from atoll.graph.features import Features, dense, entries, row_normalised, stacked
 from atoll.graph.graph import SPLITS, Graph
 from atoll.graph.holding import Holding, View, nodes_of
 from atoll.graph.making import largest_component, make_graph, node_mask
@@ -22,6 +22,7 @@ __all__ = [
     "Holding",
     "View",
     "dense",
+    "entries",
     "directed_edges",
     "directed_weights",
     "disjoint_parts",

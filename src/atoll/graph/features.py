@@ -16,6 +16,11 @@ def dense(x: Features) -> np.ndarray:
     return x.toarray() if sparse.issparse(x) else x  # type: ignore[union-attr]
 
 
+def entries(x: Features) -> int:
+    """How many numbers are stored."""
+    return int(x.nnz if sparse.issparse(x) else x.size)  # type: ignore[union-attr]
+
+
 def row_normalised(x: Features) -> Features:
     """Each row divided by its sum; rows that sum to zero stay as they are."""
     total = np.asarray(x.sum(axis=1), dtype=np.float64).reshape(-1)

@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from atoll.device import of_numpy
-from atoll.graph import Features, dense
+from atoll.graph import Features, dense, entries
 from atoll.kernels.sharing import share
 from atoll.ops.dense import product
 from atoll.ops.ragged import ragged_linear
@@ -22,8 +22,7 @@ DENSE_ABOVE = 0.25
 
 def pack_features(x_K: Sequence[Features], dtype: torch.dtype) -> Sparse | Tensor:
     """Block-diagonal if sparse, one below the other if dense."""
-    entries = sum(x.nnz if sparse.issparse(x) else x.size for x in x_K)  # type: ignore[union-attr, misc]
-    if entries <= DENSE_ABOVE * sum(x.shape[0] * x.shape[1] for x in x_K):
+    if sum(map(entries, x_K)) <= DENSE_ABOVE * sum(x.shape[0] * x.shape[1] for x in x_K):
         return Sparse(block_diagonal([sparse.csr_array(x) for x in x_K]), dtype)
     return of_numpy(np.concatenate([dense(x) for x in x_K])).to(dtype)
 

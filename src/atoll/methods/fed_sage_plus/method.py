@@ -7,6 +7,8 @@ from torch import Tensor
 
 from atoll.federation.calls import Reply, client_step
 from atoll.federation.protocol import Federation
+from atoll.graph import entries
+from atoll.kernels.sharing import share
 from atoll.leaves import Ragged, RaggedLike
 from atoll.methods.base import PRIVATE, Info, register
 from atoll.methods.client import Client
@@ -166,10 +168,15 @@ class FedSagePlus(OnMendedGraphs):
         gradient_K = made_K.new_empty(made_K.shape)
         # What was sent to all alike is turned over once.
         column_K = columns(made_K[:1] if made_K.stride(0) == 0 else made_K).expand(client.k, -1, -1)
-        for i, graph in enumerate(client.cohort.graphs):
-            from_nearest(graph, made_K[i], column_K[i], out=gradient_K[i])
-            first, last = rows["own"][i]
-            gradient_K[i, first:last] = 0
+        graphs = client.cohort.graphs
+
+        def some(first: int, last: int) -> None:
+            for i in range(first, last):
+                from_nearest(graphs[i], made_K[i], column_K[i], out=gradient_K[i])
+                begin, end = rows["own"][i]
+                gradient_K[i, begin:end] = 0
+
+        share(some, client.k, 2.0 * sum(entries(g.x) for g in graphs) * made_K.shape[1])
         return Reply(gradient={"made": gradient_K})
 
     @client_step
