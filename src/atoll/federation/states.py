@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -130,4 +131,9 @@ def _file(name: str, leaf: Leaf, k: int) -> Tensor:
             f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left; set TMPDIR to a larger disk."
         )
     with tempfile.TemporaryFile() as file:
-        return of_numpy(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+        file.truncate(max(needed, 1))
+        content = mmap.mmap(file.fileno(), max(needed, 1))
+    if hasattr(content, "madvise"):
+        # Clients are drawn at random: what lies around a row need not come to memory with it.
+        content.madvise(mmap.MADV_RANDOM)
+    return of_numpy(np.ndarray(shape, dtype, content))

@@ -45,16 +45,12 @@ def confusion_table(listener: Listener) -> polars.DataFrame:
 def precision_recall_table(listener: Listener) -> polars.DataFrame:
     """The curve of each ranked class over all test nodes together: ``class``, ``recall``,
     ``precision``, ``share`` of its nodes and ``pr_auc``, the area (average precision)."""
-    parts = [] if listener.twice else list(listener.heard.values())
-    if not parts or len({part.cells.ranked for part in parts}) > 1:
+    together = None if listener.twice else listener.tests()
+    if together is None:
         return polars.DataFrame()
-    tests = [part.cells.cell % len(SPLITS) == _TEST for part in parts]
-    y = np.concatenate([part.cells.y[t] for part, t in zip(parts, tests, strict=True)])
-    scores = np.concatenate(
-        [part.ranking_scores()[:, t] for part, t in zip(parts, tests, strict=True)], axis=1
-    )
-    names, found = _class_names(parts[0]), []
-    for row, label in zip(scores, parts[0].cells.ranked, strict=True):
+    first, y, scores = together.first, together.y, together.ranking_scores
+    names, found = _class_names(first), []
+    for row, label in zip(scores, first.cells.ranked, strict=True):
         right = y == label
         if not 0 < right.sum() < len(right):
             continue
