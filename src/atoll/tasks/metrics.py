@@ -93,7 +93,7 @@ class Cells:
         # By segment, score from the largest down, and whether the node is of the class.
         key_RN = (np.arange(len(ranked))[:, None] * self.count + self.cell) << _SCORE_BITS
         key_RN |= self.y == ranked
-        key_RN += _descending(scores) << 1
+        key_RN += descending(scores) << 1
         key = key_RN.ravel()
         key.sort()
         score = key[np.flatnonzero(key & 1)] >> 1
@@ -176,7 +176,7 @@ def _mean(values: np.ndarray, known: np.ndarray, axis: int) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1), NO_SCORE)
 
 
-def _descending(scores: np.ndarray) -> np.ndarray:
+def descending(scores: np.ndarray) -> np.ndarray:
     """Whole numbers in ``[0, 2^32)`` that order float32 scores from the largest down."""
     bits = (scores.astype(np.float32) + np.float32(0)).view(np.int32)  # -0 is 0
     rising = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
