@@ -224,6 +224,7 @@ class _Loop:
         concluded = self.rounds.conclude()
         store_tables(self.run_dir, self.rounds.history, self.fed.ledger if self.ledger else None)
         sizes = [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs]
+        return_freed_memory()  # what was heard lay in pieces that no stack of models fits into
         models = self.fed.kept(lambda name: kind(name) == "model")
         return self.rounds.store(models, sizes, concluded, self._cluster_scores())
 
