@@ -222,7 +222,10 @@ def write_text(path: Path, content: str, mode: int | None = None) -> None:
 
 
 def write_json(path: Path, value: Any, mode: int | None = None) -> None:
-    write_text(path, json.dumps(value, indent=2) + "\n", mode)
+    # Piece by piece: the text of many clients in one is many times what they are.
+    with written_whole(path, mode) as part, part.open("w", encoding="ascii", newline="\n") as file:
+        json.dump(value, file, indent=2)
+        file.write("\n")
 
 
 def read_json(path: Path) -> Any:

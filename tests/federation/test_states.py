@@ -105,6 +105,16 @@ def test_rows_in_files_are_those_that_were_put():
     assert again.whole()["w"].tolist() == states.whole()["w"].tolist()
 
 
+def test_only_what_is_wanted_is_read():
+    states = states_of(6, lambda part: {n: torch.zeros(len(part), 2) for n in ("w", "v")}, 4)
+    states.put((1, 4), {n: torch.ones(2, 2) for n in ("w", "v")})
+    wanted = states.saved(lambda name: name == "w")
+    assert sorted(wanted) == [HOLDERS, "w"]
+    assert wanted[HOLDERS].tolist() == [1, 4]
+    few = states_of(2, lambda part: {n: torch.zeros(len(part)) for n in ("w", "v")}, 4)
+    assert sorted(few.saved(lambda name: name == "v")) == ["v"]
+
+
 def test_too_small_a_disk_is_one_sentence(monkeypatch):
     monkeypatch.setattr(
         "atoll.federation.states.shutil.disk_usage", lambda _: type("u", (), {"free": 3})

@@ -53,7 +53,8 @@ def same(one, other) -> bool:
 @pytest.mark.parametrize("sparse_x", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("runs", [False, True])
-def test_parts_are_the_induced_subgraphs(sparse_x, weighted, runs):
+def test_parts_are_the_induced_subgraphs(sparse_x, weighted, runs, monkeypatch):
+    monkeypatch.setattr("atoll.graph.cutting._EDGES_AT_ONCE", 50)
     graph = whole(sparse_x, weighted)
     owner = (
         np.arange(NODES) * 7 // NODES if runs else np.random.default_rng(1).integers(7, size=NODES)

@@ -208,7 +208,7 @@ def test_figures_of_confusion_tables(positive):
     rng = np.random.default_rng(1)
     y, cell = rng.integers(0, 3, 60), rng.integers(0, 4, 60)
     y[cell == 1] = 1
-    cells = Cells(y, cell, 6, 4, ())
+    cells = Cells(y, cell, 6, 4, (0, 1, 2))
     guess = np.where(rng.random(60) < 0.5, y, rng.integers(0, 3, 60))
     found, wanted = both(lambda: cells.extended(guess, None, positive, 0.9))
     np.testing.assert_allclose(found, wanted, rtol=1e-12)

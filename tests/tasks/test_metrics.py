@@ -109,6 +109,16 @@ def test_several_classes_are_means_over_one_against_the_rest():
         assert row["f1"] == NO_SCORE
 
 
+def test_classes_ranked_one_at_a_time_give_the_same_numbers(monkeypatch):
+    dice = np.random.default_rng(4)
+    y, cell = dice.integers(4, size=60), dice.integers(5, size=60)
+    scores = np.round(dice.normal(size=(4, 60)), 1)  # with ties
+    cells = Cells(y, cell, 5, 4, (0, 1, 2, 3))
+    at_once = cells.ranking(scores, 0.5)
+    monkeypatch.setattr("atoll.tasks.metrics._RANKED_AT_ONCE", 1)
+    assert np.array_equal(cells.ranking(scores, 0.5), at_once)
+
+
 def test_a_class_that_a_cell_lacks_does_not_count_in_its_mean():
     """Class 2 is absent: the mean is over classes 0 and 1, which are ranked perfectly."""
     z = np.array([[2.0, 0.0, 1.0], [0.0, 2.0, 1.0]], dtype=np.float32)

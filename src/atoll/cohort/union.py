@@ -12,8 +12,9 @@ from atoll.graph import Features, Graph
 from atoll.ops.features import DENSE_ABOVE
 from atoll.ops.propagation import DENSE_K_HOP_BELOW, K_HOP_BELOW, made_operator, stored
 
-# So many rows at a time are propagated: in double precision, of which no more is held.
-_ROWS_AT_ONCE = 65_536
+# So many rows at a time are propagated: in double precision, of which no more is held than stays
+# in a processor's cache.
+_ROWS_AT_ONCE = 4_096
 
 
 class Union(Cached):

@@ -13,7 +13,7 @@ from torch import Tensor
 from atoll.archive import read_tree, write_tree
 from atoll.errors import AtollError
 from atoll.experiment.history import History
-from atoll.federation.states import HOLDERS
+from atoll.federation.states import HOLDERS, Wanted
 from atoll.methods.base import Method
 from atoll.tasks.metrics import better
 from atoll.tree import Kinds, Leaf, Tree, flat, kind, nested, prefixed, subtree, under
@@ -38,11 +38,12 @@ class BestModels:
     _scores: np.ndarray | None = None
 
     def consider(
-        self, history: History, val: float, server: Kinds, clients: Callable[[], Tree]
+        self, history: History, val: float, server: Kinds, clients: Callable[[Wanted], Tree]
     ) -> None:
         """Keep a copy of the models of the round that was just recorded, if it is the best.
 
-        ``clients`` gives the clients' states, which may have to be gathered.
+        ``clients`` gives the clients' states as far as they are wanted, which may have to be
+        gathered.
         """
         near = self.round > 0 and abs(val - self.score) < _ABOUT
         worse = self.round > 0 and not (near or better(history.metric, val, self.score))
@@ -56,7 +57,7 @@ class BestModels:
             return
         self.round, self.score, self._scores = now, val, scores
         sent = {way: flat(kinds) for way, kinds in self.method.sent_to_score(server).items()}
-        found = scored_with(self.method, sent, clients())
+        found = scored_with(self.method, sent, clients(_needed(self.method, sent)))
         self.tree = {name: _copied(self.tree.get(name), leaf) for name, leaf in found.items()}
 
     def facts(self) -> dict[str, Any]:
@@ -78,13 +79,8 @@ def scored_with(method: Method, sent: Mapping[str, Tree], clients: Tree) -> Tree
 
     ``sent`` is what they were sent to be scored with: ``shared`` by all, and ``each`` its own row.
     """
-    replaced = {name for tree in sent.values() for name in tree}
-    needed = method.scorer.used_kinds
-    own = {
-        name: leaf
-        for name, leaf in clients.items()
-        if name not in replaced and (kind(name) in needed if needed else kind(name) != "optimizer")
-    }
+    needed = _needed(method, sent)
+    own = {name: leaf for name, leaf in clients.items() if needed(name)}
     if own and HOLDERS in clients:
         own[HOLDERS] = clients[HOLDERS]
     return (
@@ -92,6 +88,18 @@ def scored_with(method: Method, sent: Mapping[str, Tree], clients: Tree) -> Tree
         | prefixed("shared", sent.get("shared", {}))
         | prefixed("each", sent.get("each", {}))
     )
+
+
+def _needed(method: Method, sent: Mapping[str, Tree]) -> Wanted:
+    """Which leaves of a client's state its scores depend on, besides what it was sent."""
+    replaced = {name for tree in sent.values() for name in tree}
+    kinds = method.scorer.used_kinds
+
+    def needed(name: str) -> bool:
+        known = kind(name) in kinds if kinds else kind(name) != "optimizer"
+        return known and name not in replaced
+
+    return needed
 
 
 def read_best(run_dir: Path, clients: int) -> tuple[Kinds, int]:

@@ -24,8 +24,9 @@ Tables = Mapping[str, polars.DataFrame]
 class Looks:
     """Similarities of at most 50 rounds; test nodes' classes in the best round and in the last.
 
-    The latter are kept as they were heard and become tables when they are written: a round that is
-    the best for a moment only costs nothing.
+    The latter are kept as they were heard and become tables when these are first written: a round
+    that is the best for a moment only costs nothing, and what was heard, every node's scores, is
+    not kept for longer.
     """
 
     rounds: int = 1
@@ -50,15 +51,14 @@ class Looks:
 
     def tables(self) -> dict[str, polars.DataFrame]:
         """Those that there is something in."""
+        shown = {
+            r: _tables(r, look) if isinstance(look, Listener) else look
+            for r, look in self.heard.items()
+        }
+        self.heard.update(shown)
         found = {SIMILARITY: self._similarity()}
-        for name, made in ((CONFUSION, confusion_table), (CURVES, precision_recall_table)):
-            parts = [
-                made(look).with_columns(round=polars.lit(r, polars.Int64))
-                if isinstance(look, Listener)
-                else look[name]
-                for r, look in self.heard.items()
-            ]
-            parts = [part for part in parts if part.width > 1]
+        for name in (CONFUSION, CURVES):
+            parts = [look[name] for look in shown.values() if look[name].width > 1]
             found[name] = polars.concat(parts) if parts else polars.DataFrame()
         return {name: table for name, table in found.items() if not table.is_empty()}
 
@@ -83,6 +83,13 @@ class Looks:
         rows = [matrix.reshape(-1).tolist() for matrix in self.alike.values()]
         between = polars.Series("between", rows, dtype=polars.List(polars.Float32))
         return polars.DataFrame({"round": list(self.alike), "between": between})
+
+
+def _tables(round: int, heard: Listener) -> Tables:
+    """What was scored in a round, as tables that say which it was."""
+    made = {CONFUSION: confusion_table(heard), CURVES: precision_recall_table(heard)}
+    which = polars.lit(round, polars.Int64)
+    return {name: table.with_columns(round=which) for name, table in made.items()}
 
 
 def round_root(count: int) -> int:

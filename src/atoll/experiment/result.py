@@ -23,11 +23,10 @@ from atoll.experiment.notes import notes_on
 from atoll.experiment.run_dir import CLIENTS
 from atoll.experiment.tables import read_own
 from atoll.federation.calls import Replies
-from atoll.federation.states import HOLDERS
 from atoll.files import damaged, read_json, write_json
 from atoll.notebook import html_table
 from atoll.tasks.metrics import LOSS
-from atoll.tree import Kinds, Tree, kind
+from atoll.tree import Kinds, Tree
 
 log = logging.getLogger("atoll")
 _FACTS = (
@@ -174,7 +173,7 @@ def store_result(
     experiment: Experiment,
     history: History,
     state: Kinds,
-    clients: Tree,
+    models: Tree,
     sizes: Sequence[Size],
     rejected: int,
     concluded: Replies | None,
@@ -183,10 +182,9 @@ def store_result(
 ) -> Result:
     """Write the final parameters and the summary, which marks the run as complete.
 
-    ``clients`` are the clients' states as far as they are here: in a deployment they are not.
+    ``models`` are the clients' own as far as they are here: in a deployment they are not.
     ``beside`` has further scores of each client at the best round, None where one has none.
     """
-    models = {n: leaf for n, leaf in clients.items() if kind(n) == "model" or n == HOLDERS}
     parameters = joined(state, models)
     write_tree(run_dir / "parameters.safetensors", parameters, {"round": experiment.run.rounds})
     best = history.best()

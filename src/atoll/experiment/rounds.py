@@ -23,6 +23,7 @@ from atoll.experiment.tables import restore_tables, store_tables
 from atoll.federation.calls import Replies
 from atoll.federation.messages import Messages
 from atoll.federation.protocol import Federation
+from atoll.federation.states import Wanted
 from atoll.privacy.accounting import BudgetSpent
 from atoll.privacy.spending import Budget
 from atoll.tasks.pooled import from_counts, listening
@@ -111,7 +112,7 @@ class Rounds:
                 self.history.add_over_all(r, together)
         return val
 
-    def keep_if_best(self, val: float, clients: Callable[[], Tree]) -> None:
+    def keep_if_best(self, val: float, clients: Callable[[Wanted], Tree]) -> None:
         """Keep the models that the last round was scored with if no round before was as good."""
         self.best.consider(self.history, val, self.state, clients)
 
@@ -150,14 +151,15 @@ class Rounds:
 
     def store(
         self,
-        clients: Tree,
+        models: Tree,
         sizes: Sequence[Size],
         concluded: Replies | None,
         beside: Sequence[Scores] = (),
     ) -> Result:
         """The result, in the run directory and as an object.
 
-        ``beside`` has further scores of each client at the best round.
+        ``models`` are the clients' own as far as they are here; ``beside`` has further scores of
+        each client at the best round.
         """
         if self.idle and self.idle == self.done:
             why = self.fed.rejections[0].reason if self.fed.rejections else "nobody answered"
@@ -178,7 +180,7 @@ class Rounds:
             self.experiment,
             self.history,
             self.state,
-            clients,
+            models,
             sizes,
             rejected,
             concluded,

@@ -51,7 +51,7 @@ from atoll.federation.cluster import HERE, Engine, LostWorker, connected
 from atoll.federation.inprocess import InProcess
 from atoll.federation.workers import Workers
 from atoll.files import clear_leftovers, held
-from atoll.tree import Kinds
+from atoll.tree import Kinds, kind
 
 log = logging.getLogger("atoll")
 Progress = Callable[[int, float], None]
@@ -224,7 +224,9 @@ class _Loop:
         concluded = self.rounds.conclude()
         store_tables(self.run_dir, self.rounds.history, self.fed.ledger if self.ledger else None)
         sizes = [Size(graph.nodes, int(graph.train.sum())) for graph in self.parties.graphs]
-        return self.rounds.store(self.fed.state, sizes, concluded, self._cluster_scores())
+        return_freed_memory()  # what was heard lay in pieces that no stack of models fits into
+        models = self.fed.kept(lambda name: kind(name) == "model")
+        return self.rounds.store(models, sizes, concluded, self._cluster_scores())
 
     def _cluster_scores(self) -> list[Scores]:
         """Of the best models' embeddings, if they are asked for and everybody's are here."""
@@ -253,7 +255,7 @@ class _Loop:
         val = self.rounds.complete()
         self.told.round(self.rounds.history)
         if val == val:  # a round that was not scored has no best models
-            self.rounds.keep_if_best(val, lambda: self.fed.state)
+            self.rounds.keep_if_best(val, self.fed.kept)
         if self.progress is not None:
             self.progress(self.rounds.done, val)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from atoll.cohort import Cohort
 from atoll.federation.calls import Call, Performer
-from atoll.federation.states import States, states_of
+from atoll.federation.states import States, Wanted, states_of
 from atoll.federation.validation import Batch
 from atoll.rng import CohortRng
 from atoll.tree import Tree, kind, stack, take
@@ -65,6 +65,10 @@ class Host:
     @state.setter
     def state(self, saved: Tree) -> None:
         self.states.restore(saved)
+
+    def kept(self, wanted: Wanted) -> Tree:
+        """The part of :attr:`state` that is wanted, by names of leaves."""
+        return self.states.saved(wanted)
 
     def hold_all(self) -> None:
         """Have all states at hand, for engines that lend and gather them by position."""

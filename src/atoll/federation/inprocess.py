@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from atoll.federation.calls import Call
 from atoll.federation.host import Host
 from atoll.federation.protocol import Federation
+from atoll.federation.states import Wanted
 from atoll.federation.validation import Batch
 from atoll.tree import Tree
 
@@ -23,6 +24,10 @@ class InProcess(Federation):
     def state(self) -> Tree:
         """Clients' states, as far as a checkpoint needs them."""
         return self.host.state
+
+    def kept(self, wanted: Wanted) -> Tree:
+        """The part of :attr:`state` that is wanted, by names of leaves."""
+        return self.host.kept(wanted)
 
     def whole_state(self) -> Tree:
         """Everybody's state."""

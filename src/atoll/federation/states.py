@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from atoll.tree import Leaf, Tree, put, stack, take
 # Names the clients, by position, whose rows a tree of states has, where it has not everybody's.
 HOLDERS = "holders"
 Join = Callable[[tuple[int, ...]], Tree]
+# Whether a leaf of that name is asked for.
+Wanted = Callable[[str], bool]
 
 
 class States:
@@ -36,9 +39,9 @@ class States:
         """Everybody's state."""
         return self.tree
 
-    def saved(self) -> Tree:
-        """All that a checkpoint needs."""
-        return self.tree
+    def saved(self, wanted: Wanted = lambda name: True) -> Tree:
+        """All that a checkpoint needs, or the part of it that is wanted."""
+        return {name: leaf for name, leaf in self.tree.items() if wanted(name)}
 
     def restore(self, saved: Tree) -> None:
         self.tree = dict(saved)
@@ -59,11 +62,12 @@ class Shelf(States):
 
     def take(self, part: tuple[int, ...]) -> Tree:
         where = np.array(part, dtype=np.int64)
-        new = where[~self._held[where]]
-        state = self._join(tuple(new.tolist())) if len(new) else {}
-        if len(new) < len(where):
-            held = take(self.tree, where[self._held[where]].tolist())
-            state = _merged(state, held, self._held[where]) if state else held
+        is_held = self._held[where]
+        new, known = where[~is_held].tolist(), where[is_held].tolist()
+        state = self._join(tuple(new)) if new else {}
+        if known:
+            held = take(self.tree, known)
+            state = _merged(state, held, is_held) if state else held
         self._lent = state, {name: _version(leaf) for name, leaf in state.items()}
         return dict(state)
 
@@ -84,9 +88,9 @@ class Shelf(States):
         ]
         return stack([self.take(part) for part in parts])
 
-    def saved(self) -> Tree:
+    def saved(self, wanted: Wanted = lambda name: True) -> Tree:
         holders = np.flatnonzero(self._held)
-        rows = take(self.tree, holders.tolist()) if len(holders) else {}
+        rows = take(super().saved(wanted), holders.tolist()) if len(holders) else {}
         return {**rows, HOLDERS: of_numpy(holders)}
 
     def restore(self, saved: Tree) -> None:
@@ -106,8 +110,16 @@ def states_of(k: int, join: Join, at_once: int) -> States:
 
 def _merged(first: Tree, held: Tree, is_held: np.ndarray) -> Tree:
     """Rows of clients that are new and of others, in the order of all."""
-    order = np.argsort(np.concatenate([np.flatnonzero(~is_held), np.flatnonzero(is_held)]))
-    return take(stack([first, held]), order.tolist())
+    new, known = (of_numpy(np.flatnonzero(which)) for which in (~is_held, is_held))
+    merged: Tree = {}
+    for name, leaf in first.items():
+        other = held[name]
+        assert isinstance(leaf, Tensor), f"{name} can't be part of a state"
+        assert isinstance(other, Tensor), f"{name} was a plain tensor before"
+        rows = leaf.new_empty((len(is_held), *leaf.shape[1:]))
+        rows[new], rows[known] = leaf, other
+        merged[name] = rows
+    return merged
 
 
 def _version(leaf: Leaf) -> int:
@@ -131,4 +143,9 @@ def _file(name: str, leaf: Leaf, k: int) -> Tensor:
             f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left; set TMPDIR to a larger disk."
         )
     with tempfile.TemporaryFile() as file:
-        return of_numpy(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+        file.truncate(max(needed, 1))
+        content = mmap.mmap(file.fileno(), max(needed, 1))
+    if hasattr(content, "madvise"):
+        # Clients are drawn at random: what lies around a row need not come to memory with it.
+        content.madvise(mmap.MADV_RANDOM)
+    return of_numpy(np.ndarray(shape, dtype, content))

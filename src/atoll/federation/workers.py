@@ -21,6 +21,7 @@ from atoll.federation.calls import Call
 from atoll.federation.cluster import log, of_cluster
 from atoll.federation.codec import decode_answer, step_request
 from atoll.federation.protocol import Federation
+from atoll.federation.states import Wanted
 from atoll.federation.validation import Batch
 from atoll.tasks.pooled import LISTENER, Scored
 from atoll.tree import Tree, stack, subtree, take
@@ -117,6 +118,10 @@ class Workers(Federation):
         with of_cluster():
             parts = self.ray.get([place.actor.state.remote() for place in self.places_of_work])
         return stack([unpack(part)[0] for part in parts])
+
+    def kept(self, wanted: Wanted) -> Tree:
+        """The part of :attr:`state` that is wanted, by names of leaves."""
+        return {name: leaf for name, leaf in self.state.items() if wanted(name)}
 
     def whole_state(self) -> Tree:
         return self.state

@@ -12,6 +12,9 @@ from atoll.graph.features import Features
 from atoll.graph.graph import Graph
 from atoll.graph.holding import Holding
 
+# A third array of all edges would be the largest thing in memory next to the features.
+_EDGES_AT_ONCE = 2**18
+
 
 def disjoint_parts(
     graph: Graph,
@@ -59,7 +62,7 @@ class _Cut:
             self._in_order(a)
             for a in (graph.x, graph.y, graph.train, graph.val, graph.test, graph.ids)
         )
-        edges = self.place[graph.edges[:, columns]]
+        edges = self._edges()
         weights = None if graph.weights is None else graph.weights[columns]
         graph_of = None if graph.graph_of is None else self._in_order(graph.graph_of)
         holdings_K = self._holdings() if with_holdings and graph.holdings else None
@@ -90,6 +93,14 @@ class _Cut:
                 part.derived["undirected"] = True
             made.append(part)
         return made
+
+    def _edges(self) -> np.ndarray:
+        """The edges within parts ``[2, e]``, in the parts' own numbers."""
+        edges = np.empty((2, len(self.columns)), dtype=np.int64)
+        for first in range(0, len(self.columns), _EDGES_AT_ONCE):
+            some = slice(first, first + _EDGES_AT_ONCE)
+            edges[:, some] = self.place[self.graph.edges[:, self.columns[some]]]
+        return edges
 
     def _bounds(self) -> Iterator[tuple[int, int, int, int]]:
         """Where each client's nodes and edges begin and end."""

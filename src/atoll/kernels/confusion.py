@@ -7,16 +7,15 @@ import numpy as np
 
 
 @numba.njit(nogil=True, cache=True)
-def figures(place, guess, classes, positive, out):
+def figures(y, guess, in_cell, classes, positive, out):
     """Balanced accuracy, macro F1 and the F1 of one class of every cell, in ``out [m, :3]``.
 
-    Node i counts at ``place[i] + guess[i]`` of the tables ``[m, classes, classes]``, true classes
-    in rows. What a cell does not have stays as it is in ``out``; of ``positive`` below zero there
-    is no F1.
+    Nodes have classes ``y [n]``, were taken for ``guess [n]``, and count in their cells. What a
+    cell does not have stays as it is in ``out``; of ``positive`` below zero there is no F1.
     """
     tables = np.zeros(len(out) * classes * classes, dtype=np.int64)
-    for i in range(len(place)):
-        tables[place[i] + guess[i]] += 1
+    for i in range(len(y)):
+        tables[(in_cell[i] * classes + y[i]) * classes + guess[i]] += 1
     for cell in range(len(out)):
         table = tables[cell * classes * classes : (cell + 1) * classes * classes]
         recalls, f1s = 0.0, 0.0

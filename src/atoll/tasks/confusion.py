@@ -6,6 +6,7 @@ import numpy as np
 import polars
 
 from atoll.graph import SPLITS
+from atoll.tasks.metrics import descending
 from atoll.tasks.pooled import Listener, Scored
 
 _TEST = SPLITS.index("test")
@@ -45,16 +46,12 @@ def confusion_table(listener: Listener) -> polars.DataFrame:
 def precision_recall_table(listener: Listener) -> polars.DataFrame:
     """The curve of each ranked class over all test nodes together: ``class``, ``recall``,
     ``precision``, ``share`` of its nodes and ``pr_auc``, the area (average precision)."""
-    parts = [] if listener.twice else list(listener.heard.values())
-    if not parts or len({part.cells.ranked for part in parts}) > 1:
+    together = None if listener.twice else listener.tests()
+    if together is None:
         return polars.DataFrame()
-    tests = [part.cells.cell % len(SPLITS) == _TEST for part in parts]
-    y = np.concatenate([part.cells.y[t] for part, t in zip(parts, tests, strict=True)])
-    scores = np.concatenate(
-        [part.ranking_scores()[:, t] for part, t in zip(parts, tests, strict=True)], axis=1
-    )
-    names, found = _class_names(parts[0]), []
-    for row, label in zip(scores, parts[0].cells.ranked, strict=True):
+    first, y, scores = together.first, together.y, together.ranking_scores
+    names, found = _class_names(first), []
+    for row, label in zip(scores, first.cells.ranked, strict=True):
         right = y == label
         if not 0 < right.sum() < len(right):
             continue
@@ -74,10 +71,11 @@ def precision_recall(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Recall and precision at each score down from the largest, thinned to ``most`` points, and
     the average precision of all of them. Equal scores (as float32) are one point."""
-    scores = scores.astype(np.float32)
-    order = np.argsort(-scores, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
-    tp = right[order].cumsum()[ends]
+    # Numbers are sorted many times faster than places are found, and ties may come in any order.
+    key = descending(scores) << 1 | right
+    key.sort()
+    ends = np.flatnonzero(np.append(np.diff(key >> 1) != 0, True))
+    tp = (key & 1).cumsum()[ends]
     recall, precision = tp / right.sum(), tp / (ends + 1)
     area = float((np.diff(recall, prepend=0.0) * precision).sum())
     if len(ends) > most:

@@ -23,6 +23,8 @@ NODE_METRICS = ("accuracy", "loss", *EXTENDED)
 LOSS = "loss"
 NO_SCORE = -1.0
 _SCORE_BITS = 33
+# So many nodes, counted once per class, are ranked at a time: ranking takes ten times their scores.
+_RANKED_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,11 @@ class Cells:
     ranked: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        right = self.y == np.array(self.ranked)[:, None]
-        segment = np.arange(len(self.ranked))[:, None] * self.count + self.cell
-        derived = {
-            # The end of a sort key: its segment above, whether the node is of the class below.
-            "key": ((segment << _SCORE_BITS) | right).ravel(),
-            "size": np.tile(np.bincount(self.cell, minlength=self.count), len(self.ranked)),
-            "positives": np.bincount(segment[right], minlength=len(self.ranked) * self.count),
-            "place": (self.cell * self.classes + self.y) * self.classes,
-        }
-        for name, array in derived.items():
-            object.__setattr__(self, f"_{name}", array)
+        # Only what is small is derived here: many parts of a federation may be kept for a while.
+        members = (self.cell[self.y == c] for c in self.ranked)
+        positives = np.stack([np.bincount(cells, minlength=self.count) for cells in members])
+        object.__setattr__(self, "_size", np.bincount(self.cell, minlength=self.count))
+        object.__setattr__(self, "_positives", positives)
 
     def extended(
         self, guess: np.ndarray, scores: np.ndarray | None, positive: int, precision: float
@@ -63,8 +59,8 @@ class Cells:
         """
         figures = np.full((self.count, len(EXTENDED)), NO_SCORE)
         if in_use():
-            place, c = self._place, self.classes  # type: ignore[attr-defined]
-            kernels("confusion").figures(place, guess, c, positive, figures)
+            labels = self.y, guess, self.cell, self.classes
+            kernels("confusion").figures(*labels, positive, figures)
         else:
             table = self.confusion(guess)
             columns = balanced_accuracy(table), macro_f1(table), f1_of(table, positive)
@@ -76,7 +72,8 @@ class Cells:
     def confusion(self, guess: np.ndarray) -> np.ndarray:
         """How many nodes of each class (rows) are taken for each ``[count, classes, classes]``."""
         c = self.classes
-        counts = np.bincount(self._place + guess, minlength=self.count * c * c)  # type: ignore[attr-defined]
+        place = (self.cell * c + self.y) * c + guess
+        counts = np.bincount(place, minlength=self.count * c * c)
         return counts.reshape(self.count, c, c)
 
     def ranking(self, scores: np.ndarray, precision: float) -> np.ndarray:
@@ -89,8 +86,24 @@ class Cells:
         counting half; PR-AUC the mean of ``tp / n`` over positives (average precision); the recall
         the largest ``tp`` with ``tp / n >= precision``, as a share of all positives.
         """
-        size, positives = self._size, self._positives  # type: ignore[attr-defined]
-        key = np.sort(self._key + (_descending(scores).ravel() << 1))  # type: ignore[attr-defined]
+        at_once = max(1, _RANKED_AT_ONCE // max(1, len(self.y)))
+        parts = [slice(i, i + at_once) for i in range(0, len(self.ranked), at_once)]
+        shares = [self._ranking(scores[part], part, precision) for part in parts]
+        positives, size = self._positives, self._size  # type: ignore[attr-defined]
+        known = (positives > 0) & (positives < size)
+        return _mean(np.concatenate(shares, axis=1), known, axis=1)
+
+    def _ranking(self, scores: np.ndarray, part: slice, precision: float) -> np.ndarray:
+        """The same of each of some ranked classes, ``[3, classes, count]``."""
+        ranked = np.array(self.ranked[part])[:, None]
+        positives = self._positives[part].ravel()  # type: ignore[attr-defined]
+        size = np.tile(self._size, len(ranked))  # type: ignore[attr-defined]
+        # By segment, score from the largest down, and whether the node is of the class.
+        key_RN = (np.arange(len(ranked))[:, None] * self.count + self.cell) << _SCORE_BITS
+        key_RN |= self.y == ranked
+        key_RN += descending(scores) << 1
+        key = key_RN.ravel()
+        key.sort()
         score = key[np.flatnonzero(key & 1)] >> 1
         segment = score >> (_SCORE_BITS - 1)
         start = (size.cumsum() - size)[segment]
@@ -113,9 +126,8 @@ class Cells:
                 recall,
             ]
         )
-        known = ((positives > 0) & (negatives > 0)).reshape(len(self.ranked), self.count)
-        shares = (sums / np.maximum(positives, 1)).reshape(3, len(self.ranked), self.count)
-        return _mean(shares, known, axis=1)
+        shares: np.ndarray = sums / np.maximum(positives, 1)
+        return shares.reshape(3, len(ranked), self.count)
 
 
 def balanced_accuracy(confusion: np.ndarray) -> np.ndarray:
@@ -172,7 +184,7 @@ def _mean(values: np.ndarray, known: np.ndarray, axis: int) -> np.ndarray:
     return np.where(count > 0, total / np.maximum(count, 1), NO_SCORE)
 
 
-def _descending(scores: np.ndarray) -> np.ndarray:
+def descending(scores: np.ndarray) -> np.ndarray:
     """Whole numbers in ``[0, 2^32)`` that order float32 scores from the largest down."""
     bits = (scores.astype(np.float32) + np.float32(0)).view(np.int32)  # -0 is 0
     rising = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))

@@ -6,7 +6,7 @@ all clients are in this process, so that whoever asks them for scores can listen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -44,6 +44,17 @@ class Scored(NamedTuple):
         scores = plain["ranking_scores"]
         given = {"cells": Cells(**plain["cells"]), "ranking_scores": lambda: scores}
         return cls(**{**plain, **given})
+
+
+class Tests(NamedTuple):
+    """The test nodes of all clients together: class, guess and loss of each ``[n]``, and how much
+    it looks like each ranked class ``[R, n]``; ``first`` is the group of clients heard first."""
+
+    first: Scored
+    y: np.ndarray
+    guess: np.ndarray
+    losses: np.ndarray
+    ranking_scores: np.ndarray
 
 
 class OverAll(NamedTuple):
@@ -95,21 +106,25 @@ class Listener:
             found |= {client: by_client[:, i] for i, client in enumerate(clients)}
         return {} if self.twice else found
 
-    def over_all(self) -> OverAll | None:
-        """None where nobody was heard, or where clients tell different classes apart."""
+    def tests(self) -> Tests | None:
+        """All test nodes; None where nobody was heard, or where clients tell different classes
+        apart."""
         parts = list(self.heard.values())
         if not parts or len({part.cells.ranked for part in parts}) > 1:
             return None
-        first, tests = parts[0], [part.cells.cell % len(SPLITS) == _TEST for part in parts]
-        y, guess, losses, scores = (
-            np.concatenate([a[..., t] for a, t in zip(column, tests, strict=True)], axis=-1)
-            for column in (
-                [part.cells.y for part in parts],
-                [part.guess for part in parts],
-                [part.losses for part in parts],
-                [part.ranking_scores() for part in parts],
-            )
+        tests = [part.cells.cell % len(SPLITS) == _TEST for part in parts]
+        y, guess, losses = (
+            np.concatenate([column[t] for column, t in zip(columns, tests, strict=True)])
+            for columns in zip(*((p.cells.y, p.guess, p.losses) for p in parts), strict=True)
         )
+        return Tests(parts[0], y, guess, losses, _ranking_scores(parts, tests))
+
+    def over_all(self) -> OverAll | None:
+        """None where :meth:`tests` is, and where there is no test node."""
+        together = self.tests()
+        if together is None:
+            return None
+        first, y, guess, losses, scores = together
         if not len(y):
             return None
         cells = Cells(y, np.zeros_like(y), 1, first.cells.classes, first.cells.ranked)
@@ -120,6 +135,17 @@ class Listener:
         names = first.class_names or tuple(map(str, range(first.cells.classes)))
         missed = never_predicted(y, guess, first.cells.classes)
         return OverAll(known, tuple(names[c] if c < len(names) else str(c) for c in missed))
+
+
+def _ranking_scores(parts: Sequence[Scored], chosen: Sequence[np.ndarray]) -> np.ndarray:
+    """Those of the chosen nodes of all parts; only of one part at a time are they there twice."""
+    ends = np.cumsum([np.count_nonzero(c) for c in chosen]).tolist()
+    first = parts[0].ranking_scores()[:, chosen[0]]
+    found = np.empty((len(first), ends[-1]), dtype=first.dtype)
+    found[:, : ends[0]] = first
+    for part, c, start, end in zip(parts[1:], chosen[1:], ends, ends[1:], strict=False):
+        found[:, start:end] = part.ranking_scores()[:, c]
+    return found
 
 
 def from_counts(body: Mapping[str, Any]) -> OverAll | None:
