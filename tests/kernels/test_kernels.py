@@ -196,6 +196,13 @@ def test_weighted_sums_over_clients(shape, dtype):
     torch.testing.assert_close(found, 2 * values[0] + 5 * values[2])
 
 
+@pytest.mark.parametrize("shape", [(0, 4, 32), (0, 3), (3, 0, 5)])
+def test_a_weighted_sum_of_nothing_is_zero(shape):
+    found = weighted_sum(torch.ones(shape[0], dtype=torch.float64), torch.ones(shape))
+    assert found.shape == shape[1:]
+    assert not found.any()
+
+
 def test_a_weighted_sum_shows_what_is_no_number():
     values = torch.ones(3, 32)
     values[1, 7] = torch.nan

@@ -61,13 +61,14 @@ def mixed(alpha: Tensor, values_K: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def weighted_sum(weight_K: Tensor, values: Tensor) -> Tensor:
     """``sum_k w_k v_k``, ``[K], [K, ...] -> [...]``."""
     weights = weight_K.to(values.dtype)
-    if values.dim() < 2 or not fit(weights, values) or not wide(values.flatten(1)):
+    if values.dim() < 2 or not (fit(weights, values) and values.numel()):
         plain: Tensor = torch.tensordot(weights, values, dims=1)
         return plain
+    rows, found = values.flatten(1), values.new_empty(values.shape[1:])
+    if not wide(rows):
+        return torch.mv(rows.t(), weights).view(found.shape)
     # The one row of a sparse matrix whose columns are clients: torch's product reads slower.
-    found = values.new_empty(values.shape[1:])
-    rows = array(values).reshape(len(values), -1)
-    one_row = *_everybody(len(values)), array(weights), rows, array(found).reshape(1, -1)
+    one_row = *_everybody(len(rows)), array(weights), array(rows), array(found).reshape(1, -1)
     kernels("sparse").csr_product(*one_row, 0, 1)
     return found
 
