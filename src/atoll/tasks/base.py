@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from atoll.cohort import Cohort
+from atoll.device import kept_per_device
 from atoll.graph import SPLITS, Graph
 from atoll.leaves import Within
 from atoll.models.base import Model, WrittenPullback
@@ -142,7 +142,7 @@ class Task(ABC):
         return self
 
 
-@lru_cache(maxsize=16)
+@kept_per_device(maxsize=16)
 def _blank_scores(metric: str, extended: tuple[str, ...]) -> dict[str, Any]:
     zeros = torch.zeros(len(SPLITS), dtype=torch.float64)
     blank: dict[str, Any] = dict.fromkeys((metric, "loss", "nodes"), zeros)
