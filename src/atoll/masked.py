@@ -231,7 +231,10 @@ def _columns(sizes: tuple[int, ...], entries: int, dtype: torch.dtype) -> tuple[
 
 def _counts(kept_K: Tensor) -> tuple[int, ...]:
     """Of each row; torch would first write every truth value out as a number."""
-    return tuple(int(np.count_nonzero(kept)) for kept in kept_K.cpu().numpy())
+    rows = kept_K.cpu().numpy()
+    if np.count_nonzero(rows) == rows.size:
+        return (kept_K[0].numel(),) * len(rows)
+    return tuple(int(np.count_nonzero(kept)) for kept in rows)
 
 
 def _where(kept: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from atoll import kernels
 from atoll.kernels import sharing
+from atoll.ops.features import same_features_times
 from atoll.ops.ragged_product import outer, ragged_product
 from atoll.ops.similarity import weighted_sum
 from atoll.ops.sparse import Sparse
@@ -84,6 +85,16 @@ def test_products_of_clients_of_all_sizes(width, dtype):
 
     for ours, torchs in zip(*both(compute), strict=True):
         torch.testing.assert_close(ours, torchs, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", [0, 1, 5, 6, 13])
+@pytest.mark.parametrize("width", [3, 64, 150])
+def test_the_same_rows_times_the_weights_of_each_client(rows, width, dtype):
+    x, weight_K = torch.randn(rows, 9, dtype=dtype), torch.randn(4, 9, width, dtype=dtype)
+    made, expected = both(lambda: same_features_times(x, weight_K))
+    torch.testing.assert_close(made, expected, **close(dtype))
+    torch.testing.assert_close(made, torch.cat([x @ w for w in weight_K]), **close(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -36,4 +36,4 @@ def threads(count: int, graphs: Sequence[Graph]) -> Iterator[None]:
 
 
 def _small(graphs: Sequence[Graph]) -> bool:
-    return sum(graph.nodes for graph in graphs) < _ONE_THREAD_BELOW_NODES
+    return sum(len(graph.y) for graph in graphs) < _ONE_THREAD_BELOW_NODES

@@ -9,6 +9,8 @@ from atoll.kernels.turned import turned
 from atoll.kernels.vectors import (
     TILE_ROWS,
     TILE_VECTORS,
+    first_row,
+    first_tile,
     lanes_of,
     row_narrow,
     row_wide,
@@ -44,6 +46,12 @@ def _product(a, from_a, down, along, rows, terms, b, from_b, wide_b, columns, ou
 def _columns(a, from_a, down, along, rows, terms, b, b_j, wide_b, out, to, wide, full, more):
     """Some terms of all rows of one block of columns."""
     i = 0
+    if full and rows >= TILE_ROWS:
+        first_tile(a, from_a, down, along, terms, b, b_j, wide_b, out, to, wide, more)
+        i = TILE_ROWS
+    elif full and rows:
+        first_row(a, from_a, down, along, terms, b, b_j, wide_b, out, to, wide, more)
+        i = 1
     while i < rows:
         a_i, out_i = from_a + i * down, to + i * wide
         if i + TILE_ROWS <= rows:
@@ -96,6 +104,18 @@ def times(h, weight_K, start_K, out, first, last):
         _any_product(
             flat_h, i * width, width, 1, rows, width,
             flat_w, k * width * columns, columns, flat_out, i * columns,
+        )  # fmt: skip
+
+
+@numba.njit(nogil=True, cache=True)
+def same_times(h, weight_K, out, first, last):
+    """``h W_k`` of clients ``first`` to ``last``, ``[n, in], [K, in, out] -> [K, n, out]``."""
+    rows, width, columns = len(h), weight_K.shape[1], weight_K.shape[2]
+    flat_h, flat_w, flat_out = h.reshape(-1), weight_K.reshape(-1), out.reshape(-1)
+    for k in range(first, last):
+        _any_product(
+            flat_h, 0, width, 1, rows, width,
+            flat_w, k * width * columns, columns, flat_out, k * rows * columns,
         )  # fmt: skip
 
 

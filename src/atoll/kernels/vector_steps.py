@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from atoll.kernels.vectors import fused, load, spread, store, vector_of
+from atoll.kernels.vectors import fetch, fused, load, spread, store, vector_of
 
 
 @intrinsic
@@ -33,6 +33,8 @@ def vector_of_adam(_, grad, at_grad, stacks, at_source, at, constants):
             _block(context, builder, kind, builder.extract_value(stacks, i), places[i])
             for i, kind in enumerate(kinds[2].types)
         )
+        for block in (out, mean, square):
+            fetch(builder, block)
         steps = [spread(builder, builder.extract_value(constants, i), vector) for i in range(6)]
         g = load(builder, _block(context, builder, kinds[0], grad, at_grad), 0)
         p = _adam(builder, load(builder, source, 0), g, mean, square, steps)
@@ -58,6 +60,8 @@ def vector_of_masked(_, grad, at_grad, stacks, kept, at, constants, pull, shrink
             _block(context, builder, kind, builder.extract_value(stacks, i), at)
             for i, kind in enumerate(kinds[2].types)
         ]
+        for block in blocks:
+            fetch(builder, block)
         source, given, w, mask, mean_w, square_w, mean_mask, square_mask, theta = blocks
         steps = [spread(builder, builder.extract_value(constants, i), vector) for i in range(6)]
         pull, shrink, threshold = (spread(builder, scalar, vector) for scalar in scalars)

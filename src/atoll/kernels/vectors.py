@@ -21,6 +21,9 @@ WIDE = bool(llvm.get_host_cpu_features().get("avx512f"))
 VECTOR_BYTES = 64 if WIDE else 32
 # Vectors of a row that a sparse sum holds at a time.
 ROW_VECTORS = 8
+# So many vectors before they are used, numbers are asked of the memory. By itself the processor
+# looks ahead in a few arrays at a time only, and Adam passes over up to nine.
+AHEAD = 16
 # Rows and vectors per row that a dense product holds at a time.
 TILE_ROWS, TILE_VECTORS = (6, 4) if WIDE else (4, 2)
 _INDEX = ir.IntType(64)
@@ -76,7 +79,9 @@ def _sum_of_rows(vectors: int) -> Any:
     return gather
 
 
-def _tile(height: int, vectors: int) -> Any:
+def _tile(height: int, vectors: int, ahead: bool = False) -> Any:
+    """With ``ahead`` the block of B behind this one is fetched meanwhile."""
+
     @intrinsic
     def tile(_, a, from_a, down, along, terms, b, from_b, wide_b, out, to, wide, more):
         """A block of ``A B``, of some rows and of as many numbers as so many vectors have.
@@ -106,6 +111,8 @@ def _tile(height: int, vectors: int) -> Any:
                 row = builder.add(from_b, builder.mul(p, wide_b))
                 block = builder.bitcast(builder.gep(b.data, [row]), vector.as_pointer())
                 b_p = [load(builder, block, j) for j in range(vectors)]
+                for j in range(vectors if ahead else 0):
+                    fetch(builder, block, vectors + j)
                 term = builder.mul(p, along)
                 made = []
                 for i in range(height):
@@ -173,6 +180,17 @@ def store(builder: Any, value: Any, block: Any, i: int) -> None:
     builder.store(value, builder.gep(block, [ir.Constant(_INDEX, i)])).align = 4
 
 
+def fetch(builder: Any, block: Any, i: int = AHEAD) -> None:
+    """Have vector i of a block brought from memory; behind the end of an array that is no error."""
+    number = ir.IntType(32)
+    place = builder.gep(block, [ir.Constant(_INDEX, i)])
+    place = builder.bitcast(place, ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    # To be read, to be kept near, data.
+    builder.call(function, [place, *(ir.Constant(number, n) for n in (0, 3, 1))])
+
+
 def _loop(
     builder: Any,
     first: Any,
@@ -208,3 +226,4 @@ gather_many, gather_some, gather_one = (
 )
 tile_wide, tile_narrow = _tile(TILE_ROWS, TILE_VECTORS), _tile(TILE_ROWS, 1)
 row_wide, row_narrow = _tile(1, TILE_VECTORS), _tile(1, 1)
+first_tile, first_row = _tile(TILE_ROWS, TILE_VECTORS, True), _tile(1, TILE_VECTORS, True)

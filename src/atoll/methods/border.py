@@ -99,7 +99,7 @@ def _values(leaf: Any) -> Tensor:
 def _rows(leaf: Any) -> int:
     """How many clients a leaf of a reply has parts of; -1 if it is no leaf."""
     if isinstance(leaf, Tensor):
-        return len(leaf) if leaf.dim() else 0
+        return leaf.shape[0] if leaf.dim() else 0
     return leaf.clients if isinstance(leaf, Compound) else -1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from atoll.device import of_numpy
 from atoll.graph import Features, dense, entries
+from atoll.kernels import array, fit, kernels
 from atoll.kernels.sharing import share
 from atoll.ops.dense import product
 from atoll.ops.ragged import ragged_linear
@@ -55,10 +57,15 @@ def _one_by_one(x: Tensor, weight_K: Tensor) -> Tensor:
     """
     k, _, h = weight_K.shape
     made_K = x.new_empty((k, len(x), h))
+    work = 2.0 * x.numel() * h * k
+    if fit(x, weight_K):
+        times = partial(kernels("ragged").same_times, array(x), array(weight_K))
+        share(partial(times, array(made_K)), k, work)
+        return made_K.flatten(0, 1)
 
     def some(first: int, last: int) -> None:
         for i in range(first, last):
             made_K[i] = product(x, weight_K[i])
 
-    share(some, k, 2.0 * x.numel() * h * k)
+    share(some, k, work)
     return made_K.flatten(0, 1)
