@@ -167,6 +167,19 @@ def test_lines_of_another_length(tmp_path, content, line, fields):
     )
 
 
+@pytest.mark.parametrize(("mark", "written"), [(";", '";"'), ("\t", '"\\t"'), ("|", '"|"')])
+def test_columns_set_apart_otherwise(tmp_path, mark, written):
+    path = csv(tmp_path, f"id{mark}age\na{mark}1,5\n")
+    assert complaint(nodes, path) == (
+        f"'{path}', line 1 is one column when read with ',' between columns; set separator (for "
+        f"edges: edges_separator) to {written}, or let 'atoll check' find it."
+    )
+
+
+def test_one_column_is_a_table(tmp_path):
+    assert read_table(csv(tmp_path, "id\na\nb\n"), "nodes").frame["id"].to_list() == ["a", "b"]
+
+
 def test_a_quote_without_end_in_the_last_column(tmp_path):
     path = csv(tmp_path, 'id,age\na,1\nb,"2\nc,3\n')
     said = complaint(nodes, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -99,6 +100,10 @@ def _read_parquet(file: Path) -> Table:
     return Table(frame, f"'{file}'", lambda row: f"row {row + 1}")
 
 
+# What else may stand between the columns of a file.
+_SEPARATORS = (";", "\t", "|", ",")
+
+
 def _read_csv(file: Path, separator: str, text: Collection[str], decimal: str) -> Table:
     header = _header(file, separator)
     encoding = encoding_of(file)
@@ -144,6 +149,13 @@ def _header(file: Path, separator: str) -> list[str]:
     header = next((record for _, record in records(file, separator)), [])
     if not any(name.strip() for name in header):
         raise AtollError(f"'{file}' is empty; its first line must name the columns.")
+    other = next((mark for mark in _SEPARATORS if mark in header[0]), None)
+    if len(header) == 1 and other is not None:
+        raise AtollError(
+            f"'{file}', line 1 is one column when read with '{separator}' between columns; set "
+            f"separator (for edges: edges_separator) to {json.dumps(other)}, or let 'atoll check' "
+            f"find it."
+        )
     for position, name in enumerate(header):
         if not name.strip():
             raise AtollError(
