@@ -1,10 +1,12 @@
-"""Figures read after a round that another figure tells."""
+"""Figures read in other rounds than the one with the best mean validation."""
 
 import numpy as np
+import polars
 import pytest
 
 from atoll.errors import AtollError
 from atoll.reproduction.studies.base import Findings, studies
+from atoll.reproduction.studies.run import at_own_best
 
 
 def found(augmented):
@@ -41,3 +43,18 @@ def test_scores_on_the_whole_graph_are_read_where_there_are_some():
     study = studies["run"]()
     assert study.figure(found, "test_weighted_whole>augmented_round") == 53.0
     assert study.figure(found, "test_weighted_accuracy>augmented_round") == 12.0
+
+
+def test_every_client_at_its_own_best_validation():
+    """The first has it in round 1, the second in rounds 2 and 3, of which the first one counts; the
+    third has nothing to be tested on."""
+    history = polars.DataFrame(
+        {
+            "round": [1, 1, 1, 2, 2, 2, 3, 3, 3],
+            "client": [0, 1, 2] * 3,
+            "val_accuracy": [0.9, 0.1, 1.0, 0.5, 0.8, 1.0, 0.7, 0.8, 1.0],
+            "test_accuracy": [0.6, 0.2, None, 1.0, 0.4, None, 1.0, 1.0, None],
+        }
+    )
+    assert at_own_best(history, "accuracy") == pytest.approx((0.6 + 0.4) / 2)
+    assert np.isnan(at_own_best(history.filter(polars.col("client") == 2), "accuracy"))
