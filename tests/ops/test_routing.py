@@ -3,7 +3,7 @@
 import torch
 
 from atoll.ops import routing
-from atoll.ops.routing import routed
+from atoll.ops.routing import Sides, routed
 
 
 def test_a_factor_that_dropout_has_emptied_has_finite_gradients():
@@ -12,7 +12,7 @@ def test_a_factor_that_dropout_has_emptied_has_finite_gradients():
     x[3] = 0.0  # and one without neighbours of which nothing is left at all
     x.requires_grad_()
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    u = routed(x, edges, 6)
+    u = routed(x, Sides(edges, (4,)), 6)
     assert torch.equal(u[3], torch.zeros(2, 3, dtype=torch.float64))
     [grad] = torch.autograd.grad(u.sum(), x)
     assert float(grad.detach().abs().max()) < 100
@@ -26,7 +26,7 @@ def test_large_graphs_are_routed_to_the_same_bits_in_less_memory(monkeypatch):
         x.requires_grad_()
         kept = []
         with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-            u = routing.routed(x, edges, 4)
+            u = routing.routed(x, Sides(edges, (30,)), 4)
         (grad,) = torch.autograd.grad((u * torch.arange(5.0)).sum(), x)
         return u.detach(), grad, sum(t.numel() for t in kept)
 

@@ -1,4 +1,8 @@
-"""Neighbours routed to factors (DisenConv), node by node: per edge a few numbers are kept at most.
+"""Neighbours routed to factors (DisenConv), node by node.
+
+What a node's routings make depends on its own factors and on those of its neighbours as they
+were at first, so that all routings of one node are done one after the other: its neighbours are
+read from memory once, and are at hand for the others.
 
 Rows are ``[N, F, d]``; edges are given by node, from ``pointers[i]`` to ``pointers[i + 1]``.
 """
@@ -53,19 +57,35 @@ def _to_length_one(x, lengths):
             x[k, c] /= lengths[k]
 
 
+@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+def _add_both(out, p, x, s, y):
+    """``out_k += p_k x_k + s_k y_k`` of a node's factors."""
+    for k in range(len(p)):
+        for c in range(x.shape[1]):
+            out[k, c] += p[k] * x[k, c] + s[k] * y[k, c]
+
+
 @numba.njit(nogil=True, cache=True)
-def routed(x, u, pointers, neighbours, out, lengths, first, last):
-    """``x_ik + sum_j p_ijk x_jk`` at length one, ``p_ijk = softmax over k of <x_jk, u_ik>``; and
-    the lengths that it had ``[N, F]``."""
+def routed(x, pointers, neighbours, routings, made_T, lengths_T, first, last):
+    """From ``u_i = x_i`` on, ``u_ik <- x_ik + sum_j p_ijk x_jk`` at length one, so many times, with
+    ``p_ijk = softmax over k of <x_jk, u_ik>``.
+
+    What each routing makes ``[T, N, F, d]``, and the lengths that it had ``[T, N, F]``; in two
+    places by turns if there is no room for more.
+    """
     p = np.empty(x.shape[1], x.dtype)
     for i in range(first, last):
-        out[i] = x[i]
-        for e in range(pointers[i], pointers[i + 1]):
-            x_j = x[neighbours[e]]
-            _dots(x_j, u[i], p)
-            _softmax(p)
-            _add(out[i], p, x_j)
-        _to_length_one(out[i], lengths[i])
+        u = x[i]
+        for t in range(routings):
+            made = made_T[t % len(made_T), i]
+            made[:] = x[i]
+            for e in range(pointers[i], pointers[i + 1]):
+                x_j = x[neighbours[e]]
+                _dots(x_j, u, p)
+                _softmax(p)
+                _add(made, p, x_j)
+            _to_length_one(made, lengths_T[t % len(made_T), i])
+            u = made
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
@@ -78,33 +98,34 @@ def _before_length_one(g, out, lengths, along):
 
 
 @numba.njit(nogil=True, cache=True)
-def to_nodes(x, u, out, lengths, g, pointers, neighbours, shares, slopes, out_u, first, last):
-    """Gradient of u for that of the result; each edge's ``p [E, F]`` and gradient of
-    ``<x_jk, u_ik>``, which :func:`to_neighbours` needs, and ``g`` as it is before scaling."""
+def gradient(x, made_T, lengths_T, g_made, pointers, neighbours, start_K, out_x, first, last):
+    """Gradient of x for that of what the last routing made, in ``out_x``, which is zero before.
+
+    Of clients ``first`` to ``last``, whose nodes begin at ``start_K``: a node adds to the rows of
+    its neighbours, which are of the same client.
+    """
     factors = x.shape[1]
+    g, to_u = np.empty_like(x[0]), np.empty_like(x[0])
+    p, s = np.empty(factors, x.dtype), np.empty(factors, x.dtype)
     along = np.empty(factors, x.dtype)
-    for i in range(first, last):
-        _before_length_one(g[i], out[i], lengths[i], along)
-        out_u[i] = 0
-        for e in range(pointers[i], pointers[i + 1]):
-            x_j, p, s = x[neighbours[e]], shares[e], slopes[e]
-            _dots(x_j, u[i], p)
-            _softmax(p)
-            _dots(x_j, g[i], s)
-            mean = x.dtype.type(0)
-            for k in range(factors):
-                mean += p[k] * s[k]
-            for k in range(factors):
-                s[k] = p[k] * (s[k] - mean)
-            _add(out_u[i], s, x_j)
-
-
-@numba.njit(nogil=True, cache=True)
-def to_neighbours(u, g, pointers, nodes, edges, shares, slopes, out_x, first, last):
-    """Gradient of x: a node's own, and that of all whose neighbour j it is, edge by edge."""
-    for j in range(first, last):
-        out_x[j] = g[j]
-        for at in range(pointers[j], pointers[j + 1]):
-            i, e = nodes[at], edges[at]
-            _add(out_x[j], shares[e], g[i])
-            _add(out_x[j], slopes[e], u[i])
+    for i in range(start_K[first], start_K[last]):
+        g[:] = g_made[i]
+        for t in range(len(made_T) - 1, -1, -1):
+            u = made_T[t - 1, i] if t else x[i]
+            _before_length_one(g, made_T[t, i], lengths_T[t, i], along)
+            out_x[i] += g
+            to_u[:] = 0
+            for e in range(pointers[i], pointers[i + 1]):
+                j = neighbours[e]
+                _dots(x[j], u, p)
+                _softmax(p)
+                _dots(x[j], g, s)
+                mean = x.dtype.type(0)
+                for k in range(factors):
+                    mean += p[k] * s[k]
+                for k in range(factors):
+                    s[k] = p[k] * (s[k] - mean)
+                _add(to_u, s, x[j])
+                _add_both(out_x[j], p, g, s, u)
+            g[:] = to_u
+        out_x[i] += g

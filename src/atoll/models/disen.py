@@ -11,7 +11,7 @@ from atoll.cohort import Cohort
 from atoll.models.base import Model, add_bias, fan_in, models
 from atoll.ops.dropout import dropout
 from atoll.ops.ragged import ragged_linear
-from atoll.ops.routing import routed
+from atoll.ops.routing import Sides, routed
 from atoll.options import option
 from atoll.rng import CohortRng
 from atoll.tree import Params
@@ -66,7 +66,8 @@ class Disen(Model):
 
     def convolved(self, h: Tensor, cohort: Cohort, rng: CohortRng | None, layers: int) -> Tensor:
         """``layers`` further convolutions, ``[N, factors * hidden]`` before and after."""
+        sides = cohort.cached("edges by node", lambda: Sides(cohort.edges, tuple(cohort.sizes)))
         for _ in range(layers):
-            u = routed(h.view(len(h), self.factors, -1), cohort.edges, self.routings)
+            u = routed(h.view(len(h), self.factors, -1), sides, self.routings)
             h = dropout(leaky_relu(u).flatten(1), self.dropout, rng, cohort.sizes)
         return h

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from atoll.kernels import array, fit, kernels
 from atoll.kernels.sharing import share
 from atoll.ops.ragged import segment_sum
+from atoll.ops.ragged_product import starts
 from atoll.ops.written_out import gradients_are_last
 
 # Neighbours of so many numbers are not kept per routing for the backward pass but gathered again:
@@ -21,7 +22,7 @@ from atoll.ops.written_out import gradients_are_last
 _LARGE = 2**24
 
 
-def routed(x: Tensor, edges: Tensor, routings: int) -> Tensor:
+def routed(x: Tensor, sides: Sides, routings: int) -> Tensor:
     """DisenConv, ``[N, factors, d] -> [N, factors, d]``.
 
     Each factor is scaled to length one. Beginning with ``u = x``, each routing shares every
@@ -30,11 +31,8 @@ def routed(x: Tensor, edges: Tensor, routings: int) -> Tensor:
     """
     x = _unit(x).contiguous()
     if fit(x) and (gradients_are_last() or not x.requires_grad):
-        u, sides = x, _Sides(edges, len(x))
-        for _ in range(routings):
-            u = cast(Tensor, _Routing.apply(x, u, sides))  # type: ignore[no-untyped-call]
-        return u
-    j, i = edges[0].contiguous(), edges[1].contiguous()
+        return cast(Tensor, _Routed.apply(x, sides, routings))  # type: ignore[no-untyped-call]
+    j, i = sides.edges[0].contiguous(), sides.edges[1].contiguous()
     z, u = x.index_select(0, j), x
     for _ in range(routings):
         if z.numel() > _LARGE and z.requires_grad:
@@ -58,62 +56,44 @@ def _unit(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sides:
-    """Edges ``[2, E]``, by the node they lead to and by the neighbour they come from."""
+class Sides:
+    """Edges ``[2, E]`` among the nodes of clients of these sizes, also by the node they lead to."""
 
     edges: Tensor
-    nodes: int
+    sizes: tuple[int, ...]
 
     @cached_property
     def by_node(self) -> tuple[np.ndarray, np.ndarray]:
         """Where each node's edges begin, and their neighbours."""
-        order, pointers = self._sorted(1)
-        return pointers, array(self.edges[0])[order]
+        at, nodes = array(self.edges[1]), sum(self.sizes)
+        pointers = np.zeros(nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(at, minlength=nodes), out=pointers[1:])
+        return pointers, array(self.edges[0])[np.argsort(at, kind="stable")]
 
-    @cached_property
-    def by_neighbour(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where each neighbour's edges begin, their nodes, and their places in the other order."""
-        order, _ = self._sorted(1)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        order, pointers = self._sorted(0)
-        return pointers, array(self.edges[1])[order], place[order]
-
-    def _sorted(self, side: int) -> tuple[np.ndarray, np.ndarray]:
-        at = array(self.edges[side])
-        pointers = np.zeros(self.nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(at, minlength=self.nodes), out=pointers[1:])
-        return np.argsort(at, kind="stable"), pointers
+    def work(self, x: Tensor, routings: int, per_number: int) -> float:
+        return float(per_number * routings * self.edges.shape[1] * x[0].numel())
 
 
-class _Routing(torch.autograd.Function):
-    """One routing by a kernel, which scales its result."""
+class _Routed(torch.autograd.Function):
+    """All routings by kernels; what each made is kept where a gradient is wanted."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, u: Tensor, sides: _Sides) -> Tensor:
-        made, lengths = torch.empty_like(x), x.new_empty(x.shape[:2])
-        parts = array(x), array(u), *sides.by_node, array(made), array(lengths)
-        share(partial(kernels("routing").routed, *parts), len(x), _work(x, sides, 4))
-        ctx.save_for_backward(x, u, made, lengths)
+    def forward(ctx: Any, x: Tensor, sides: Sides, routings: int) -> Tensor:
+        room = routings if ctx.needs_input_grad[0] else min(routings, 2)
+        made_T, lengths_T = x.new_empty((room, *x.shape)), x.new_empty((room, *x.shape[:2]))
+        parts = array(x), *sides.by_node, routings, array(made_T), array(lengths_T)
+        share(partial(kernels("routing").routed, *parts), len(x), sides.work(x, routings, 4))
+        ctx.save_for_backward(x, made_T, lengths_T)
         ctx.sides = sides
-        return made
+        return made_T[(routings - 1) % room].clone()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        (x, u, made, lengths), sides = ctx.saved_tensors, ctx.sides
-        shares, slopes = x.new_empty(2, sides.edges.shape[1], x.shape[1])
-        to_x, to_u, grad = torch.empty_like(x), torch.empty_like(x), grad.clone().contiguous()
-        before, of_edges = (
-            (array(t) for t in (x, u, made, lengths, grad)),
-            tuple(map(array, (shares, slopes))),
-        )
-        parts = *before, *sides.by_node, *of_edges, array(to_u)
-        share(partial(kernels("routing").to_nodes, *parts), len(x), _work(x, sides, 6))
-        parts = array(u), array(grad), *sides.by_neighbour, *of_edges, array(to_x)
-        share(partial(kernels("routing").to_neighbours, *parts), len(x), _work(x, sides, 4))
-        return to_x, to_u, None
-
-
-def _work(x: Tensor, sides: _Sides, per_number: int) -> float:
-    return float(per_number * sides.edges.shape[1] * x[0].numel())
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (x, made_T, lengths_T), sides = ctx.saved_tensors, ctx.sides
+        to_x = torch.zeros_like(x)
+        given = (array(t) for t in (x, made_T, lengths_T, grad.contiguous()))
+        parts = *given, *sides.by_node, starts(sides.sizes), array(to_x)
+        work = sides.work(x, len(made_T), 10)
+        share(partial(kernels("routing").gradient, *parts), len(sides.sizes), work)
+        return to_x, None, None
