@@ -98,3 +98,9 @@ def test_taking_some_clients():
     again = Masked.joined([leaf.take([0]), leaf.take([1])])
     assert torch.equal(again.kept, KEPT)
     assert torch.equal(leaf.clone().values, VALUES)
+
+
+def test_nobody_keeps_nothing():
+    assert Masked(torch.zeros(0, 4), torch.ones(0, 4).bool()).sizes == ()
+    assert Masked(torch.zeros(2, 4), torch.ones(2, 4).bool()).sizes == (4, 4)
+    assert Masked(torch.zeros(2, 2), torch.tensor([[1, 0], [1, 1]]).bool()).sizes == (1, 2)

@@ -233,7 +233,7 @@ def _counts(kept_K: Tensor) -> tuple[int, ...]:
     """Of each row; torch would first write every truth value out as a number."""
     rows = kept_K.cpu().numpy()
     if np.count_nonzero(rows) == rows.size:
-        return (kept_K[0].numel(),) * len(rows)
+        return (rows.size // max(len(rows), 1),) * len(rows)
     return tuple(int(np.count_nonzero(kept)) for kept in rows)
 
 
