@@ -177,7 +177,9 @@ def test_columns_set_apart_otherwise(tmp_path, mark, written):
 
 
 def test_one_column_is_a_table(tmp_path):
-    assert read_table(csv(tmp_path, "id\na\nb\n"), "nodes").frame["id"].to_list() == ["a", "b"]
+    for name in ("id", '"name, first"'):
+        table = read_table(csv(tmp_path, f"{name}\na\nb\n"), "nodes")
+        assert table.frame[:, 0].to_list() == ["a", "b"]
 
 
 def test_a_quote_without_end_in_the_last_column(tmp_path):

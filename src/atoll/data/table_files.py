@@ -21,6 +21,8 @@ from atoll.parquet import NotParquet, read_parquet
 _CSV = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
 _LISTED_AT_MOST = 40
+# What may stand between the columns of a file.
+_SEPARATORS = (";", "\t", "|", ",")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +102,6 @@ def _read_parquet(file: Path) -> Table:
     return Table(frame, f"'{file}'", lambda row: f"row {row + 1}")
 
 
-# What else may stand between the columns of a file.
-_SEPARATORS = (";", "\t", "|", ",")
-
-
 def _read_csv(file: Path, separator: str, text: Collection[str], decimal: str) -> Table:
     header = _header(file, separator)
     encoding = encoding_of(file)
@@ -149,12 +147,12 @@ def _header(file: Path, separator: str) -> list[str]:
     header = next((record for _, record in records(file, separator)), [])
     if not any(name.strip() for name in header):
         raise AtollError(f"'{file}' is empty; its first line must name the columns.")
-    other = next((mark for mark in _SEPARATORS if mark in header[0]), None)
-    if len(header) == 1 and other is not None:
+    others = [mark for mark in _SEPARATORS if mark != separator and mark in header[0]]
+    if len(header) == 1 and others:
         raise AtollError(
             f"'{file}', line 1 is one column when read with '{separator}' between columns; set "
-            f"separator (for edges: edges_separator) to {json.dumps(other)}, or let 'atoll check' "
-            f"find it."
+            f"separator (for edges: edges_separator) to {json.dumps(others[0])}, or let 'atoll "
+            f"check' find it."
         )
     for position, name in enumerate(header):
         if not name.strip():
